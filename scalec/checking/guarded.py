@@ -73,20 +73,22 @@ class Guarded(DeviceArray):
     def changed(self, sizes: Mapping[str, int] | None = None, points: NDArray[np.bool_] | None = None) -> int:
         """How many bytes have changed that should not have: all of an argument's; of a result's, of which `sizes` are
         given, those around and between what is to be written: all of its elements, or those of `points`."""
-        now, kept = self._now(), np.ones(self.bytes.size, bool)
+        kept = np.full(self.bytes.size, 0xFF, np.uint8)
         if sizes is not None:
-            kept[GUARD:-GUARD] = ~self._written(sizes, points)
-        return int((now[kept] != self.bytes[kept]).sum())
+            kept[GUARD:-GUARD] = ~self._masks(sizes, points, pads=True)
+        return int((((self._now() ^ self.bytes) & kept) != 0).sum())
 
     def contents(self, sizes: Mapping[str, int], points: NDArray[np.bool_] | None = None) -> bytes:
-        """A result's bytes that are to be written, in the order of memory; not those that pad rows and tiles."""
-        return self._now()[GUARD:-GUARD][self._written(sizes, points)].tobytes()
+        """A result's bytes that are to be written, in the order of memory; not those that pad rows and tiles. Of bytes
+        of which a part is to be, the rest is 0."""
+        masks = self._masks(sizes, points, pads=points is None)
+        return (self._now()[GUARD:-GUARD] & masks)[masks != 0].tobytes()
 
     def _now(self) -> NDArray[np.uint8]:
         return np.frombuffer(self.device.download(self._buffer.pointer, self.bytes.size, 0), np.uint8)
 
-    def _written(self, sizes: Mapping[str, int], points: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-        return written(self.spec, self, sizes, self.bytes.size - 2 * GUARD, points)
+    def _masks(self, sizes: Mapping[str, int], points: NDArray[np.bool_] | None, pads: bool) -> NDArray[np.uint8]:
+        return masks(self.spec, self, sizes, self.bytes.size - 2 * GUARD, points, pads)
 
 
 def between_guards(
@@ -126,13 +128,20 @@ def stored_points(spec: TensorSpec, points: NDArray[np.bool_]) -> NDArray[np.boo
         if spec.layout == "packed":
             return scales.reshape(*points.shape[:-1], scales.shape[-1] // 4, 4)
         return reference.to_blocked(scales.astype(np.uint8)).astype(bool)
-    bits = ELEMENT_TYPES[spec.dtype].bits
-    if bits >= 8:
-        return points
-    points = np.moveaxis(points, spec.contiguous, -1)
-    made = np.zeros((*points.shape[:-1], ELEMENT_TYPES[spec.dtype].bytes(points.shape[-1])), bool)
-    for at in range(made.shape[-1]):
-        made[..., at] = points[..., 8 * at // bits : (8 * at + 7) // bits + 1].any(axis=-1)
+    return stored_bits(spec, points) != 0 if ELEMENT_TYPES[spec.dtype].bits < 8 else points
+
+
+def stored_bits(spec: TensorSpec, points: NDArray[np.bool_], pads: bool = True) -> NDArray[np.uint8]:
+    """Of packed elements, the bits of each byte as stored that the elements of `points` have; where it `pads`, with
+    what is behind a row's last element in a byte that is written."""
+    bits, points = ELEMENT_TYPES[spec.dtype].bits, np.moveaxis(points, spec.contiguous, -1)
+    count = ELEMENT_TYPES[spec.dtype].bytes(points.shape[-1])
+    every = np.zeros((*points.shape[:-1], 8 * count), bool)
+    every[..., : bits * points.shape[-1]] = np.repeat(points, bits, axis=-1)
+    if count:
+        last = every.reshape(*points.shape[:-1], count, 8)[..., -1, :]
+        last[..., bits * points.shape[-1] - 8 * (count - 1) :] |= pads & last.any(axis=-1, keepdims=True)
+    made = np.packbits(every, axis=-1, bitorder="little")
     return np.moveaxis(made, -1, spec.contiguous)
 
 
@@ -143,24 +152,37 @@ def written(
     size: int,
     points: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
-    """The bytes, of `size` from a result's first element on, that a kernel writes: of the elements of `points`,
+    """The bytes, of `size` from a result's first element on, that a kernel writes some of: of the elements of `points`,
     where these are given."""
-    wanted = np.zeros(size, bool)
+    return masks(spec, result, sizes, size, points) != 0
+
+
+def masks(
+    spec: TensorSpec,
+    result: DeviceArray,
+    sizes: Mapping[str, int],
+    size: int,
+    points: NDArray[np.bool_] | None = None,
+    pads: bool = True,
+) -> NDArray[np.uint8]:
+    """Likewise the bits of each byte, those of `stored_bits` where elements are packed."""
+    made = np.zeros(size, np.uint8)
     if 0 in result.shape:
-        return wanted
-    points = None if points is None else stored_points(spec, points)
+        return made
     if spec.layout == "blocked":  # rows that pad a tile are not written
         *rows, columns = (e.value(sizes) for e in spec.shape)
-        if points is None:
-            points = stored_points(spec, np.ones((*rows, columns), bool))
-        wanted[: prod(result.shape)] = points.reshape(-1)
-        return wanted
+        points = np.ones((*rows, columns), bool) if points is None else points
+        made[: prod(result.shape)] = np.where(stored_points(spec, points), 0xFF, 0).reshape(-1)
+        return made
     at = np.zeros((), np.int64)
     for extent, stride in zip(result.shape, result.strides, strict=True):
         at = at[..., None] + np.arange(extent) * stride
     item = itemsize(spec.dtype)
     at = at[..., None] * item + np.arange(item)
+    own = np.asarray(0xFF, np.uint8)
     if points is not None:
-        at = at[points]
-    wanted[at.reshape(-1)] = True
-    return wanted
+        narrow = ELEMENT_TYPES[spec.dtype].bits < 8 and spec.layout not in ("packed", "blocked")
+        own = stored_bits(spec, points, pads) if narrow else np.where(stored_points(spec, points), 0xFF, 0)
+        own = own.reshape(own.shape + (1,) * (at.ndim - own.ndim)).astype(np.uint8)
+    made[at.reshape(-1)] = np.broadcast_to(own, at.shape).reshape(-1)
+    return made

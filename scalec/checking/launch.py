@@ -86,18 +86,20 @@ def touched(
     does not reach: all but `points`."""
     import numpy as np
 
-    from scalec.checking.guarded import stored_points
+    from scalec.checking.guarded import stored_bits, stored_points
+    from scalec.formats import ELEMENT_TYPES
     from scalec.reference import storage
 
     if not t.given or not points.size:  # all of it is written
         return 0
-    stored = stored_points(t, points)
+    stored, narrow = stored_points(t, points), ELEMENT_TYPES[t.dtype].bits < 8
+    kept = ~stored_bits(t, points) if narrow else np.where(stored, 0, 0xFF).astype(np.uint8)
 
     def raw(data: NDArray[Any]) -> NDArray[np.uint8]:
-        return np.ascontiguousarray(data).view(np.uint8).reshape(*stored.shape, -1)[~stored]
+        return np.ascontiguousarray(data).view(np.uint8).reshape(*stored.shape, -1)
 
     before = raw(storage(values[t.name])) if t.inout else 0xFF
-    return int((raw(made.numpy()) != before).any(axis=-1).sum())
+    return int(((raw(made.numpy()) ^ before) & kept[..., None] != 0).any(axis=-1).sum())
 
 
 def time_launches(kernel: Kernel | Sequence, device: Any, arguments: list[Any], outputs: list[DeviceArray]) -> float:

@@ -343,8 +343,9 @@ class HadamardOp(Op, name="hadamard"):
 class RoundColumnsOp(Op, name="round_columns"):
     """Columns rounded up or down to multiples of what numbers of `element` around each lie apart, by its random bits,
     as `scale.round` rounds them: of the element at an index along each axis of a tensor, and of those behind it. The
-    first index is a multiple of how many columns there are. `extents` are of all axes but the first, `words` of
-    Philox's key and counter. What is beyond the largest number stays there."""
+    first column is a multiple of how many there are, or with `anywhere`, an optional unit attribute, any one.
+    `extents` are of all axes but the first, `words` of Philox's key and counter. What is beyond the largest number
+    stays there."""
 
     value: ext.Operand[ColumnsType]
     at: Sequence[ext.Operand[I32]]
@@ -358,13 +359,17 @@ class RoundColumnsOp(Op, name="round_columns"):
             refuse(f"rounds {op.value.type} to {op.result.type}, expected one type")
         if len(op.at) != len(op.extents) + 1:
             refuse(f"{len(op.at)} indices and {len(op.extents)} extents, expected one less")
+        attributes = op.operation.attributes
+        if "anywhere" in attributes and not isinstance(attributes["anywhere"], ir.UnitAttr):
+            refuse(f"anywhere is {attributes['anywhere']}, expected a unit attribute")
         rounds(op)
 
 
 class StoreColumnsOp(Op, name="store_columns"):
     """Rounds columns to the element type of memory and stores them side by side, `together` in one store: at an index
     along each axis, which has a stride in elements, or in bytes where elements are narrower. `count` and `whole` are as
-    those of `tile.load_columns`; where it is `masked`, `count` has a bit for each column that is stored."""
+    those of `tile.load_columns`; where it is `masked`, `count` has a bit for each column that is stored. What shares a
+    byte with these stays as memory has it."""
 
     value: ext.Operand[ColumnsType]
     target: ext.Operand[Any]
@@ -378,8 +383,8 @@ class StoreColumnsOp(Op, name="store_columns"):
         _indexed(op)
         _counted(op)
         _memory(op, op.target)
-        if "masked" in op.operation.attributes and (not op.count or bits_of(op.target.type.element_type) < 8):
-            refuse("is masked without a count, or with elements that share a byte")
+        if "masked" in op.operation.attributes and not op.count:
+            refuse("is masked without a count")
         _together(op, op.target, int_of(op.value.type.count))
 
 

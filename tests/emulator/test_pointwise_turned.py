@@ -167,10 +167,6 @@ test_refused = refusals(
     [
         ("Q[k,m] = X[m,k] * w[idx[k]]", "another last index than what it is computed of, and an index from memory for"),
         ("Q[idx[k],m] = X[m,k]", "another last index than what it is computed of, and an index from memory for each k"),
-        ("Q[k,m]:mxfp4 = X[idx[m],k]", "of which several share a byte or a word, and of rows that may be left out"),
-        ("Q[k,m]:e4m3 scale(1x32:ue8m0@packed) = X[idx[m],k]", "of which several share a byte or a word"),
-        ("Q[k,m]:mxfp8 = hadamard(X[idx[m],k], 16)", "transformed, and of rows that may be left out"),
-        ("Q[k,m]:e4m3 scale(128x128) = X[idx[m],k]", "blocks of several rows, of which some may be left out"),
         ("Q[k,m]:e4m3 scale(1x256) = X[m,k]", "in such blocks"),
         ("Q[k,m]:e4m3 scale(1x24) = X[m,k]", "in such blocks"),
         ("Q[k,b,m] = X[b,m,k]; T[m,k,b] = X[b,m,k]", "expected: the same, k or m last"),

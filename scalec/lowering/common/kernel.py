@@ -9,6 +9,7 @@ from scalec.ir.tile_control import launch_registers, parts_of
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import (  # noqa: F401 - they fill the common table
     ahead,
+    column_stores,
     control,
     convert,
     copied_scales,

@@ -11,7 +11,7 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
 from scalec.lowering.builder import Variable
-from scalec.lowering.common import copies, elements, epilogue, global_elements, quantize, rounding, six_bits
+from scalec.lowering.common import copies, elements, epilogue, global_elements, quantize, rounding
 from scalec.lowering.common import hadamard as hadamards
 from scalec.lowering.common.state import COMMON, State
 
@@ -439,58 +439,3 @@ def compute(s: State, op: ir.OpView) -> None:
         own = [now(x[i]) if isinstance(x, list) else x for x in inputs]
         made.append(scalar.evaluate(s.b, op.body.blocks[0], own, functions))
     s.values[op.result] = made
-
-
-@COMMON.lowers("tile.store_columns")
-def store_columns(s: State, op: ir.OpView) -> None:
-    """As loads: words of several elements whole, others one by one; of a byte of several, all."""
-    b, element, together = s.b, str(op.target.type.element_type), tile.int_of(op.together)
-    address, row = address_of(s, op.target, op.at, op.strides, element), element_spelled(element)
-    values = [rounding.of_memory(s, element, now(x)) for x in s.get(op.value)]
-    assert row is not None
-    bits, masked = row.bits, "masked" in op.operation.attributes
-
-    def is_there(column: int, there: ir.Value) -> ir.Value:
-        return b.compare("ne", b.and_(there, 1 << column), 0) if masked else b.compare("lt", column, there)
-
-    def store(first: int, together: int, there: ir.Value | None = None) -> None:
-        own, start, size = values[first : first + together], first * bits // 8, row.accessed(together)
-        words, strings = size // 4, six_bits.packed(s, element, own) if row.unit > 2 else []
-        for at in range(0, row.bytes(together), size):
-            only = None if there is None else is_there(first + 8 * at // bits, there)
-            if not words:
-                made = [b.shr(strings[at // 4], at % 4 * 8) if strings else _few(s, element, own)]
-                shape = f".b{size * 8} [$0 + {start + at}], $1"
-            else:
-                each = 32 // bits
-                parts = range(0, together, each)
-                made = strings[at // 4 : at // 4 + words] or (
-                    own if bits == 32 else [rounding.word(s, element, own[i : i + each]) for i in parts]
-                )
-                names, kind = ", ".join(f"${1 + i}" for i in range(words)), "f32" if bits == 32 else "b32"
-                shape = f".v{words}.{kind} [$0 + {start + at}], {{{names}}}"
-                shape = shape if words > 1 else f".{kind} [$0 + {start + at}], $1"
-            b.asm(f"st.global{shape};", [], [address, *made], only=only)
-
-    def whole() -> None:
-        for first in range(0, len(values), together):
-            store(first, together)
-
-    if not op.count:
-        whole()
-        return
-    there = b.value(s.get(op.count[0]))
-
-    def some() -> None:
-        for first in range(0, len(values), row.unit):
-            store(first, row.unit, there)
-
-    b.either(b.value(s.get(op.whole[0]), b.i1), whole, some)
-
-
-def _few(s: State, element: str, values: list[ir.Value]) -> ir.Value:
-    """Elements that are less than a word, in the lower bits of an i16."""
-    if len(values) == 1:
-        return rounding.one(s, element, values[0])
-    low, *high = [rounding.pair(s, element, *values[i : i + 2]) for i in range(0, len(values), 2)]
-    return s.b.or_(low, s.b.shl(high[0], 8)) if high else low

@@ -40,24 +40,40 @@ def philox(b: Builder, number: ir.Value, words: list[ir.Value | int]) -> list[ir
 @COMMON.lowers("tile.round_columns")
 def round_columns(s: State, op: ir.OpView) -> None:
     """Random words for four columns at a time, of which a thread with fewer takes its own: it begins at a multiple of
-    what it has."""
+    what it has, or anywhere, and then takes its words of one four more."""
     b, row = s.b, element_spelled(str(op.element.value))
     assert row is not None
     values = [x.get() if isinstance(x, Variable) else x for x in s.get(op.value)]
     *outer, column = (b.value(s.get(x)) for x in op.at)
     extents, words = [b.value(s.get(x)) for x in op.extents], _words(s, op)
     first_row, made, each = _fours_before(b, outer, extents), [], math.gcd(len(values), DRAWN)
+
+    def of_four(at: ir.Value) -> list[ir.Value]:
+        number = b.widen(b.div(at, DRAWN))
+        return philox(b, number if first_row is None else b.add(first_row, number), words)
+
+    anywhere, random = "anywhere" in op.operation.attributes, list[ir.Value]()
     for first in range(0, len(values), each):
         at = b.value(b.add(column, first))
-        number = b.widen(b.div(at, DRAWN))
-        random = philox(b, number if first_row is None else b.add(first_row, number), words)
-        if each < DRAWN:
-            place = b.and_(at, DRAWN - 1)
+        if anywhere:
+            random = (random[DRAWN:] if each == DRAWN else []) or of_four(at)
+            random += of_four(b.value(b.add(at, DRAWN)))
+            own = _shifted(b, random, b.and_(at, DRAWN - 1))
+        else:
+            own, place = of_four(at), b.and_(at, DRAWN - 1)
             for i in range(each, DRAWN, each):
                 found = b.compare("eq", place, i)
-                random[:each] = [b.select(found, random[i + j], random[j]) for j in range(each)]
-        made += [rounded(b, x, *GRIDS[row.name], bits) for x, bits in zip(values[first:], random[:each], strict=False)]
+                own[:each] = [b.select(found, own[i + j], own[j]) for j in range(each)]
+        made += [rounded(b, x, *GRIDS[row.name], bits) for x, bits in zip(values[first:], own[:each], strict=False)]
     s.values[op.result] = made
+
+
+def _shifted(b: Builder, words: list[ir.Value], place: ir.Value) -> list[ir.Value]:
+    """Four of eight words, from a number of 0 to 3 on."""
+    for bit in (2, 1):
+        beyond = b.compare("ne", b.and_(place, bit), 0)
+        words = [b.select(beyond, words[i + bit], x) for i, x in enumerate(words[:-bit])]
+    return words[:DRAWN]
 
 
 def _words(s: State, op: ir.OpView) -> list[ir.Value | int]:

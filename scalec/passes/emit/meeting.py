@@ -10,7 +10,7 @@ from itertools import product
 from math import inf
 from typing import Any
 
-from scalec.formats import TRANSFORMED
+from scalec.formats import DRAWN, TRANSFORMED
 from scalec.ir.mlir import ir
 from scalec.passes.emit.body import inverse_of
 from scalec.passes.emit.pointwise import Point, of_group
@@ -100,7 +100,7 @@ class MeetingKernel(RowStoringKernel):
         self.limits[d.dim] = e.arith("arith.minui", high, self.size(p.rows[-1]))
         if p.turned is not None:  # columns of what is turned begin there
             self.corner = first, self.corner[1]
-            self.turned.corner = self.corner[::-1]
+            self.turned.corner, self.turned.anywhere = self.corner[::-1], d.step % DRAWN != 0
             begins = e.compare("eq", e.arith("arith.andi", first, e.i32(self.spread.vector - 1)), e.i32(0))
             self.turned.aligned_ = e.arith("arith.andi", self.rows_aligned, begins)
         with e.region("tile.when", [e.compare("lt", first, self.limits[d.dim])]):
@@ -207,6 +207,9 @@ class MeetingKernel(RowStoringKernel):
     def counted(self, value: ir.Value, at: Point, kind: str) -> ir.Value:
         """The columns that are there."""
         e, count = self.e, at.count
+        if count is not None and at.masked:
+            none = ir.FloatAttr.get(ir.F32Type.get(), EMPTY.get(kind, 0.0))
+            return e.op("tile.filled", [value.type], [value, count], otherwise=none).result
         if count is None:
             all_, none = e.i32(at.vector), e.i32(0)
             count = e.op("arith.select", [none.type], [at.valid, all_, none]).result
@@ -339,7 +342,7 @@ class MeetingKernel(RowStoringKernel):
         made = e.op("tile.point", [i32, i32, ir.IntegerType.get_signless(1)], ends, columns=lanes, vector=s.vector)
         turned, mask = [], ()
         if p.holes:
-            block = o.scale.columns if o.scale is not None else s.vector
+            block = max(s.vector, o.scale.columns if o.scale is not None else 0)
             mask = e.op(
                 "tile.take_named", [i32, ir.IntegerType.get_signless(1)], block=block, rows=s.rows, **named
             ).results

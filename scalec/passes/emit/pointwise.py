@@ -62,6 +62,7 @@ class Columns(Tensors):
     p: Pointwise
     spread: Spread
     lookups: dict[str, Lookup]
+    anywhere: bool = False  # whether a thread's columns of what is rounded by chance may begin within four
 
     def together(self, element: Any, vector: int) -> int:
         """Elements of one load or store, or three (`ElementType.accessed`), of a vector of so many: a power of two."""
@@ -288,7 +289,7 @@ class Columns(Tensors):
         words = [self.drawn[x] for x in o.chance.words]
         operands = [made, indices, [self.size(x) for x in o.chance.extents[1:]], words]
         element = ir.TypeAttr.get(ir.Type.parse(o.element.mlir))
-        return self.e.op("tile.round_columns", [made.type], operands, element=element).result
+        return self.e.op("tile.round_columns", [made.type], operands, element=element, anywhere=self.anywhere).result
 
     def read_once(self, r: Reduction, at: Point, before: list[ir.Value]) -> tuple[list[Lookup], dict[int, ir.Value]]:
         """The lookups that differ from term to term, and what no term reads anew, by view."""

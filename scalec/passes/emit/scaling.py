@@ -63,6 +63,9 @@ class ScalingKernel(PointwiseKernel):
             code, reciprocal = self.find_scale(o, scale, own)
             column = self.further(at.where[name], i)
             inside = e.arith("arith.andi", at.valid, e.compare("lt", column, end))
+            if at.masked and at.count is not None:
+                own = e.arith("arith.andi", at.count, e.i32(1 << i))
+                inside = e.arith("arith.andi", inside, e.negated(e.compare("eq", own, e.i32(0))))
             store = self.store_scale if scale.largest is None else self.store_given
             store(o, scale, code, replace(at, where=at.where | {name: column}, valid=inside))
             reciprocals.append(reciprocal)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import lcm
 from typing import Any
 
 from scalec.errors import UnsupportedError
+from scalec.formats import TRANSFORMED
 from scalec.ir.location import place_of
 from scalec.passes.problem.access import Coord, Domain, Index, Lookup
 from scalec.passes.problem.pointwise import Output, Pointwise, dims_of
@@ -57,21 +59,8 @@ class PointwiseChecks:
                     f"{columns} last, or an index for each {p.rows[-1].name}",
                     f"compute {o.name} of a copy in a program of its own",
                 )
-            words = o.scale is not None and o.scale.layout in ("packed", "blocked") and not o.scale.beside
-            if p.is_turned(o) and p.skips and (o.hadamard or o.element.bits < 8 or words):
-                what = (
-                    "transformed" if o.hadamard else "with elements or scales of which several share a byte or a word"
-                )
-                raise self.refused(
-                    f"{o.name} with another last index than what it is computed of, {what}, and of rows that may be "
-                    "left out",
-                    self.function,
-                    f"{columns} last, or all rows",
-                    f"compute {o.name} of a copy in a program of its own",
-                )
-            if p.is_turned(o) and p.apart is not None and o.chance is not None:
-                what = f"{o.name} with another last index than what it is computed of, rounded by chance, beside groups"
-                raise self.refused(f"{what} that are apart", self.function, f"{columns} last, or rounded to nearest")
+            if p.is_turned(o) and p.apart is not None:
+                self.check_beginnings(p, o, p.apart)
             if o.hadamard and (p.is_row(o) or along):
                 what = "has an element a row" if p.is_row(o) else f"is read at an index from memory for each {columns}"
                 raise self.refused(
@@ -133,6 +122,22 @@ class PointwiseChecks:
                     f"pass a copy of {x.name} that has {columns} last",
                 )
 
+    def check_beginnings(self, p: Pointwise, o: Output, d: Domain) -> None:
+        """Refuses groups that are apart and may begin within a byte of a turned result, or within what is transformed
+        together: two CTAs would have some of it."""
+        least = TRANSFORMED if o.hadamard else o.element.unit
+        if d.step % least == 0:
+            return
+        size = least * o.element.bits // 8
+        shared = f"share {'a byte' if size == 1 else f'{size} bytes'}"
+        shared = "are transformed together" if o.hadamard else shared
+        what = (
+            f"{o.name} with another last index than what it is computed of, whose groups may begin anywhere, where "
+            f"{least} elements {shared}"
+        )
+        fix = f"promise that they begin at multiples: for {d.dim} in ... by {lcm(d.step, least)} apart"
+        raise self.refused(what, self.function, f"groups that begin at multiples of {least}", fix)
+
     def check_halves(self, p: Pointwise) -> None:
         """Refuses elements of which several share a byte where threads have one at a time."""
         halves = [x for x in (*p.every, *p.outputs) if x.element.bits < 8]
@@ -158,7 +163,7 @@ class PointwiseChecks:
             fix = f"compute it of a copy that has another index than {o.dims[-1]} last"
         elif p.skips and scale.largest is not None:
             why = "by magnitudes that are given, of rows of which some may be left out"
-        elif p.skips and (not scale.rows or (p.is_turned(o) and not scale.beside)):
+        elif p.skips and not scale.rows:
             why = "in blocks of several rows, of which some may be left out"
         elif scale.rows > 1 and o.coords[-2].dim in lookups:
             why = "in blocks of several rows, which are scattered"

@@ -160,7 +160,7 @@ func.func @p(%D: memref<?x64xbf16>, %x: f32, %s: i64, %p: i32, %i: i1) {
 }
 
 // store_columns: masked
-// EXPECT: is masked without a count, or with elements that share a byte
+// EXPECT: is masked without a count
 // CHANGE: operandSegmentSizes => masked, operandSegmentSizes
 // CHANGE: together = 3 => together = 8
 

@@ -47,8 +47,8 @@ func.func @quantised(%D: memref<?x?xbf16>, %Y: memref<?x?xf8E4M3FN>, %Z: memref<
   %t = "tile.take_turned"() {at = 128 : i64, columns = 64 : i64, place = 1 : i64, rows = 64 : i64} : () -> !tile.columns<8 : i64>
   // CHECK-NEXT: "tile.hadamard"(%[[X]]) : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
   %h = "tile.hadamard"(%x) : (!tile.columns<8 : i64>) -> !tile.columns<8 : i64>
-  // CHECK-NEXT: "tile.round_columns"(%[[X]], {{.*}}) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 2, 1, 2>}
-  %r = "tile.round_columns"(%x, %p, %p, %p, %p, %p) {element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 2, 1, 2>} : (!tile.columns<8 : i64>, i32, i32, i32, i32, i32) -> !tile.columns<8 : i64>
+  // CHECK-NEXT: "tile.round_columns"(%[[X]], {{.*}}) {anywhere, element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 2, 1, 2>}
+  %r = "tile.round_columns"(%x, %p, %p, %p, %p, %p) {anywhere, element = f8E4M3FN, operandSegmentSizes = array<i32: 1, 2, 1, 2>} : (!tile.columns<8 : i64>, i32, i32, i32, i32, i32) -> !tile.columns<8 : i64>
   // CHECK-NEXT: %[[THERE:.*]] = "tile.counted"(%[[X]], {{.*}}) {kind = "absmax"}
   %there = "tile.counted"(%x, %p) {kind = "absmax"} : (!tile.columns<8 : i64>, i32) -> !tile.columns<8 : i64>
   // CHECK-NEXT: %[[MASK:.*]] = "tile.within"({{.*}}) {columns = 8 : i64}
