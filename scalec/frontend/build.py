@@ -14,7 +14,7 @@ from scalec.formats import ELEMENT_TYPES, WORDS
 from scalec.frontend import affine, elementwise, words
 from scalec.frontend.affine import Linear, Size, Symbol
 from scalec.frontend.diagnostics import Source, Span
-from scalec.frontend.operands import index_of, of_all, stored
+from scalec.frontend.operands import index_of, not_of_all, of_all, stored
 from scalec.frontend.program import (
     POINT,
     Apply,
@@ -345,12 +345,18 @@ class Builder:
             return self.scaled[key]
         levels = tensor.levels or () if tensor is not None else ()
         outer = [x for x in levels if value.outer(x)]
+        body, index = value.value, value.index
         if tensor is None:
-            x = self._elementwise(None, value.value, value.index, "f32")
+            if any(map(affine.symbols, index)):  # of all of a tensor that is read through memory
+                found = of_all(body)
+                if found is None:
+                    raise not_of_all(self.source, body)
+                body, index = found[0], self._plain(found[1])
+            x = self._elementwise(None, body, index, "f32")
         else:
             x = self._subtracted(value.value) if isinstance(value.value, Subtract) else self.values[tensor.name]
             x = self._scaled(tensor, x, [x for x in levels if x not in outer])
-        shape = tensor.shape if tensor is not None else tuple(e for i in value.index if (e := affine.extent(i)))
+        shape = tensor.shape if tensor is not None else tuple(e for i in index if (e := affine.extent(i)))
         like = Tensor(element, value.span, list(shape))
         made = QuantizeOp(
             x,
@@ -404,7 +410,7 @@ class Builder:
 
     def _operand(self, value: Value) -> Placed:
         """An operand of a contraction; what is computed of a tensor that is read through memory is of all of it."""
-        found = of_all(value) if isinstance(value, Rounded) and stored(value) is None else None
+        found = of_all(value.value) if isinstance(value, Rounded) and stored(value) is None else None
         if found is None:
             return self._place(value)
         body, order, at = found

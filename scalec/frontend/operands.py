@@ -51,14 +51,14 @@ def rounded(source: Source, span: Span, value: Value, said: ast.Name | None) -> 
     return Rounded(span, value.dims, value, said.text if said is not None else "", of)
 
 
-def of_all(value: Rounded) -> tuple[Value, tuple[str, ...], tuple[affine.Linear, ...]] | None:
+def of_all(value: Value) -> tuple[Value, tuple[str, ...], tuple[affine.Linear, ...]] | None:
     """relu(A[idx[m],k]) as relu(A[A_0,k]) at A_0 = idx[m]: what is computed of a tensor at an index from memory is
     computed of all of it, in its order, and read at that index. None where no tensor alone is read so, or something
     else in it is at the dimensions of that index."""
-    read = [(t, index) for t, index in reads_in(value) if any(map(affine.symbols, index))]
-    if len({(t.name, index) for t, index in read}) != 1:
+    named = _named(value)
+    if named is None:
         return None
-    (tensor, at), *_ = read
+    tensor, at = named
     order = tuple(d for x in tensor.extents if x is not None and (d := affine.plain(x)) is not None)
     own = affine.of_dims(order)
 
@@ -70,12 +70,41 @@ def of_all(value: Rounded) -> tuple[Value, tuple[str, ...], tuple[affine.Linear,
         inner = tuple(map(moved, x.arguments))
         return replace(x, arguments=inner, dims=frozenset().union(*(y.dims for y in inner)))
 
-    named = [a for a, i in enumerate(at) if affine.symbols(i)]
-    beside = [x for x in all_reads(value.value) if (x.source, x.index) != (tensor, at)]
-    moving = {order[a] for a in named}.union(*(affine.dims(at[a]) for a in named)) if len(order) == len(at) else None
-    if moving is None or any(x.dims & moving or not isinstance(x.source, (Tensor, Scalar)) for x in beside):
+    new = {order[a] for a, i in enumerate(at) if affine.symbols(i)} if len(order) == len(at) else None
+    if new is None or any(x.dims & new for x in all_reads(value)):
         return None
-    return moved(value.value), order, at
+    return moved(value), order, at
+
+
+def _named(value: Value) -> tuple[Tensor, tuple[affine.Linear, ...]] | None:
+    """The tensor that alone is read at an index from memory, and where it is; None where there are others, or something
+    else is at the dimensions of that index."""
+    read = [(t, index) for t, index in reads_in(value) if any(map(affine.symbols, index))]
+    if len({(t.name, index) for t, index in read}) != 1:
+        return None
+    (tensor, at), *_ = read
+    moving = frozenset[str]().union(*(affine.dims(i) for i in at if affine.symbols(i)))
+    beside = [x for x in all_reads(value) if (x.source, x.index) != (tensor, at)]
+    if any(x.dims & moving or not isinstance(x.source, (Tensor, Scalar)) for x in beside):
+        return None
+    return tensor, at
+
+
+def not_of_all(source: Source, value: Value) -> Exception:
+    """That nothing says what all of a tensor is of which something is computed and quantised: `of_all`."""
+    words = source.text[slice(*value.span)]
+    name = next(t.name for t, index in reads_in(value) if any(map(affine.symbols, index)))
+    return source.error(
+        value.span,
+        f"{words} is quantised, and computed of {name} at an index from memory and of something else along it",
+        got=words,
+        expected=f"{name} at that index and plain ones, and beside it what has others of its indices alone",
+        fix=f"compute it in a program before, of all of {name}",
+    )
+
+
+def _is_named(value: Value) -> bool:
+    return any(affine.symbols(i) for _, index in reads_in(value) for i in index)
 
 
 NARROW = tuple(x for x in ABLE if ELEMENT_TYPES[x].bits <= 8)
@@ -104,15 +133,11 @@ def quantized(source: Source, node: ast.Quantize, value: Value) -> Quantized:
         found = [(t, i) for t, i in reads_in(value) if i and all(map(affine.plain, i))]
         found = [(t, i) for t, i in found if frozenset().union(*map(affine.dims, i)) == value.dims]
     orders = {tuple(map(str, index)): (of, index) for of, index in found if isinstance(of, Tensor)}
-    named = next((t.name for t, i in reads_in(value) if any(map(affine.symbols, i))), "")
-    if not orders and named:
-        raise source.error(
-            node.value.span,
-            f"{words} is computed of {named} at an index from memory, and quantised",
-            got=words,
-            expected=f"{named} as it is, or rows of {named} in order",
-            fix=f"compute it in a program before, of all of {named}",
-        )
+    if not orders and _is_named(value):
+        read = _named(value)
+        if read is None or not all(affine.plain(i) or affine.read(i) for i in read[1]):
+            raise not_of_all(source, value)
+        orders = {tuple(map(str, read[1])): read}
     if len(orders) != 1:
         raise source.error(
             node.value.span,

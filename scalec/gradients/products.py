@@ -232,12 +232,22 @@ def _anew(t: Trace, v: Quantized, summed: frozenset[str]) -> Value:
     again = t.options.recipe is not None and summed and not of_use
     if v.tensor is None:
         rounded = Rounded(v.span, v.dims, v.value, "bf16", None)
-        return rounded if again else _stored(t, v, v.value, v.index)
+        return rounded if again else _stored(t, v, *_of_all(t, v))
     assert isinstance(v.value, Read)
     if again:
         return v.value
     whole = _whole(t, v.value, frozenset())
     return _stored(t, v, whole, whole.index)
+
+
+def _of_all(t: Trace, v: Quantized) -> tuple[Value, tuple[affine.Linear, ...]]:
+    """What an expression is of all of the tensor that it reads through memory, and where."""
+    if all(map(affine.plain, v.index)):
+        return v.value, v.index
+    (named, *_) = (x for x in below(v) if isinstance(x, Read) and x.index == v.index)
+    whole = _whole(t, named, frozenset())
+    made = rewritten(v.value, lambda x: whole if isinstance(x, Read) and x.index == v.index else None)
+    return made, whole.index
 
 
 def _stored(t: Trace, v: Quantized, value: Value, at: tuple[affine.Linear, ...]) -> Read:

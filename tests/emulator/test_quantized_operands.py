@@ -119,6 +119,12 @@ MORE = [
     ("C[g,m,n]:f32 = quantize(A[g,m,k], e4m3, 1x128) @ B[g,n,k] scale(none,128x128) for m < rows[g]", {"g": 3}),
     ("C[m,n]:f32 = quantize(A[idx[m],k], e4m3, 1x128) @ B[n,k] scale(none,128x128)", {"A_0": 50}),
     ("C[m,n]:f32 = quantize(A[idx[m],k]:i4, e4m3, 1x128) @ B[n,k] scale(32x64, 128x128)", {"A_0": 50}),
+    ("C[m,n]:f32 = quantize(relu(A[idx[m],k]) * w[k], e4m3, 1x128) @ B[n,k] scale(none,128x128)", {"A_0": 50}),
+    (
+        "C[m,n]:f32 = quantize(silu(A[idx[m],k]), e4m3, 1x128) @ B[g,n,k] scale(none,128x128) for m in off[g]:off[g+1]",
+        {"A_0": 50, "g": 3},
+    ),
+    ("C[m,n]:f32 = quantize(relu(A[idx[m],k]), e4m3, 1xk) @ B[n,k] scale(none,1xk)", {"A_0": 50}),  # two launches
     ("C[idx[m],n]:f32 = quantize(A[m,k], e4m3, 1x128) @ B[n,k] scale(none,128x128)", {"C_0": 90}),
     ("C[m,b,n]:f32 = A[b,m,k] @ quantize(B[b,n,k]:i4 - Z[b,n], e4m3, 1x128) scale(1x128, 1x64)", {"b": 2}),
     ("D[m,n]:mxfp8 = A[m,k] @ quantize(B[n,k]:nvfp4, e4m3, 1x128) scale(1x128)", {}),
@@ -262,7 +268,16 @@ test_text_refused = refusals(
         ("C[m,n] = quantize(A[m,k], e4m3, 1x128:bf16) @ B[n,k]", "1x128:bf16 are no scales"),
         ("C[m,n] = quantize(A[m,k], e4m3, 1x128@col) @ B[n,k]", "1x128@col are no scales"),
         ("C[m,n] = quantize(A[m,k] * D[k,m], e4m3, 1x128) @ B[n,k]", "in which order the indices"),
-        ("C[m,n] = quantize(relu(A[idx[m],k]), e4m3, 1x128) @ B[n,k]", "of A at an index from memory, and quantised"),
+        ("C[m,n] = quantize(A[idx[m],k] * r[m], e4m3, 1x128) @ B[n,k]", "A at an index from memory and of something"),
+        ("C[m,n] = quantize(relu(A[idx[m],k+1]), e4m3, 1x128) @ B[n,k]", "A at an index from memory and of something"),
+        (
+            "C[m,n] = quantize(relu(A[t[m/8],m%8,k]), e4m3, 1x128) @ B[n,k]",
+            "A at an index from memory and of something",
+        ),
+        (
+            "C[m,n] = quantize(relu(A[idx[m],k]), e4m3, 1x128) @ B[n,k]; D[t,k] = A[2*t,k]",
+            "A at an index from memory and of something",
+        ),
         ("C[m,n] = quantize(A[m,k], e4m3, 1x128) + x[n]", "only an operand of @ is quantised"),
         ("C[m,n] = quantize(A[m,k]:mxfp8, e4m3, 1x128) @ B[n,k] scale(1x128, 1x128)", "another number of entries"),
         ("C[m,n] = quantize(silu(A[m,k]), e4m3, 1x128) @ B[n,k] scale(1x128, 1x128)", "only a tensor in memory"),

@@ -158,7 +158,7 @@ class Dense:
             assert isinstance(v.value, Read)
             return self.read(v.value, through(self.values[v.tensor.name]))
         x, there, dims = self.value(v.value, kept)
-        axes = [self.dims.index(affine.plain(i) or "") for i in v.index]
+        axes = [self.dims.index(d) for i in v.index for d in affine.dims(i)]  # of idx[m] each m has its own blocks
         full = x.expand([self.sizes[d] if i in axes else 1 for i, d in enumerate(self.dims)])
         order = [*axes, *(i for i in range(x.dim()) if i not in axes)]
         made = through(full.permute(order).reshape([full.shape[i] for i in axes]))

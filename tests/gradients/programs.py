@@ -180,6 +180,12 @@ CASES = [
         {"straight_through": True, "wrt": ["A", "B"]},
         rounds=True,
     ),
+    Case(
+        "C[m,n] = quantize(relu(A[idx[m],k]) * w[k], e4m3, 1x64) @ B[n,k]",
+        {"m": 18, "n": 6, "k": 70, "A_0": 5},
+        {"straight_through": True},
+        rounds=True,
+    ),
     Case("C[m,n] = A[idx[m],k] @ quantize(B[n,k], e4m3, 1x64)", {**MNK, "A_0": 4}, {"wrt": "A"}, rounds=True),
 ]
 

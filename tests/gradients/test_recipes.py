@@ -146,3 +146,8 @@ def test_values_are_those_of_the_operands_quantised(recipe: str):
     )
     for found, exact in ((got["A"], dc @ right), (got["B"], dc.T @ a)):  # and near those of what is not quantised
         assert np.abs(found - exact).max() < (0.15 if recipe == "mxfp8_e5m2" else 0.1) * np.abs(exact).max()
+
+
+def test_what_is_quantised_of_rows_that_an_index_names_is_made_of_all_of_them_once():
+    made = str(scalec.grad("C[m,n] = quantize(relu(A[idx[m],k]), e4m3, 1x128) @ B[n,k]", straight_through=True))
+    assert "A_q[r,k]:e4m3 scale(1x128) = relu(A[r,k])\n" in made
