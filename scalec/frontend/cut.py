@@ -159,8 +159,10 @@ def _skipping(
 
 
 def text_of(source: str, node: ast.Node) -> str:
-    """What the text has for a node."""
-    return source[slice(*node.span)]
+    """What the text has for a node; the scales behind a tensor, which its place does not have, are with it."""
+    start, end = node.span
+    scales = [x.scale for x in ast.walk(node) if isinstance(x, ast.Tensor) and x.scale is not None]
+    return source[start : max([end, *(x.span[1] for x in scales)])]
 
 
 def dims_of(*nodes: ast.Node | None) -> Set[str]:

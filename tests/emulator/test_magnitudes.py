@@ -93,6 +93,17 @@ FOUND = [
     (BOTH.format("", ""), {"m": 170, "k": 136}, "k", 3),
     ("S[0]:f32 = max[m,k](abs(X[m,k]:f16)) # of all\nR[0] = min[k,m](X[m,k])", {"m": 9, "k": 99}, "k", 3),
     ("Q[m,k]:e4m3 scale(tensor) = X[m,k]", {"m": 1, "k": 1}, "", 3),
+    # of what has scales, which stand behind all that is cut out
+    ("Q[m,k]:e4m3 scale(tensor) = X[m,k]:e4m3 scale(1x32:ue8m0@blocked)", {"m": 9, "k": 99}, "", 3),
+    ("T[k,m]:e4m3 scale(1xm) = X[m,k]:e5m2 scale(1x32:ue8m0)", {"m": 70, "k": 64}, "k", 2),
+    ("Q[m,k]:e4m3 scale(tensor) = stochastic(X[m,k]:e4m3 scale(1x32:ue8m0@packed), s[0])", {"m": 9, "k": 96}, "", 3),
+    ("S[0]:f32 = max[m,k](X[m,k]:e4m3 scale(1x32:ue8m0))", {"m": 9, "k": 99}, "", 2),
+    (
+        "R[m] = max[k](X[m,k]:e4m3 scale(1x32:ue8m0)); Y[m,k]:mxfp8 = X[m,k] - R; T[k,m]:mxfp8 = X[m,k] - R",
+        {"m": 9, "k": 96},
+        "k",
+        2,
+    ),
 ]
 
 
