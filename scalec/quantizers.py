@@ -29,7 +29,7 @@ _FLOATS = ("bf16", "f16", "f32")
 """Types that are quantised, and that dequantised values have."""
 
 _ALIGNED = 16  # elements: the length of rows is fixed where it is a multiple, so that threads load 16 bytes at once
-_GROUPS = " for m in offsets[g]:offsets[g+1] apart"
+_GROUPS = " for m in offsets[g]:offsets[g+1]"
 _WORD = (1 << 32) - 1
 _SMALLEST = 2.0**-126  # of scales that are found: the smallest normal f32
 
@@ -50,6 +50,7 @@ def quantize(
     batched: bool = False,
     rows: Any = None,
     offsets: Any = None,
+    by: int = 1,
     scale2: Any = None,
     seed: Any = None,
     target: str | None = None,
@@ -70,6 +71,8 @@ def quantize(
             quantised. What belongs to the others is left unwritten.
         offsets: int32 on x's device, [groups + 1]: rows offsets[g] to offsets[g + 1] of x [m, k] are those of group g,
             with blocks, and tiles of layout "blocked", of its own (`apart`). Rows of no group are left unwritten.
+        by: promises that all offsets are multiples of this, but for ends at m: of what is transposed 2 of 4 bits, 4 of
+            6, as groups then share no bytes.
         scale2: of a format with a scale of the whole tensor (nvfp4, tensor), that scale, one f32. If None it is found
             by launches before: amax(x) over the product of the largest element and the largest scale (448 * 6; 448 of
             "tensor"), 1 of zeros. With rows or offsets it is given.
@@ -90,7 +93,7 @@ def quantize(
     meaning = _held({"x": x}, format, layout, flags, target)
     if scale2 is None and meaning.alone and rows is None and offsets is None:
         scale2 = _found(x, meaning.largest)
-    return _quantized("x{at}:{0}", (x,), meaning, flags, (rows, offsets), scale2, seed, target)
+    return _quantized("x{at}:{0}", (x,), meaning, flags, (rows, offsets, by), scale2, seed, target)
 
 
 def silu_mul_quantize(
@@ -104,6 +107,7 @@ def silu_mul_quantize(
     batched: bool = False,
     rows: Any = None,
     offsets: Any = None,
+    by: int = 1,
     scale2: Any = None,
     seed: Any = None,
     target: str | None = None,
@@ -129,7 +133,7 @@ def silu_mul_quantize(
         fix = "leave up out, and give both in one tensor, or cut them to one shape"
         raise ArgumentError("gate and up differ", got=got, expected=expected, fix=fix)
     value = "silu(gate{at}:{0}) * up{at}:{1}"
-    return _quantized(value, (gate, up), meaning, flags, (rows, offsets), scale2, seed, target)
+    return _quantized(value, (gate, up), meaning, flags, (rows, offsets, by), scale2, seed, target)
 
 
 def dequantize(
@@ -191,13 +195,13 @@ def _quantized(
     tensors: tuple[Any, ...],
     meaning: Meaning,
     flags: dict[str, bool],
-    masks: tuple[Any, Any],
+    masks: tuple[Any, Any, int],
     scale2: Any,
     seed: Any,
     target: str | None,
 ) -> tuple[Any, ...]:
     """What quantize returns, of an expression of tensors of one shape; {at} in it is their index, {0} a type. `masks`
-    are rows and offsets."""
+    are rows, offsets, and what these are multiples of."""
     x, batched, batch = tensors[0], flags["batched"], "b," if flags["batched"] else ""
     finds = scale2 is None and meaning.largest > 0 and not meaning.alone and masks[0] is None and masks[1] is None
     outer: tuple[Any, ...] = () if finds else _outer(x, scale2, meaning, batched)
@@ -413,12 +417,16 @@ def _reciprocal(scale: Any) -> Any:
     return scale.reciprocal()
 
 
-def _range(x: Any, batched: bool, rows: Any, offsets: Any) -> tuple[str, tuple[Any, ...]]:
+def _range(x: Any, batched: bool, rows: Any, offsets: Any, by: int) -> tuple[str, tuple[Any, ...]]:
     """The range of rows that a program has, and the tensor that tells it."""
+    if not isinstance(by, int) or isinstance(by, bool) or by < 1 or (by > 1 and offsets is None):
+        expected = "what all offsets are multiples of, at least 1" + "; without offsets 1" * (offsets is None)
+        raise ArgumentError(f"by = {shown(by)}", expected=expected, fix="leave it out, or give offsets")
     if rows is None and offsets is None:
         return "", ()
+    groups = f"{_GROUPS} by {by} apart" if by > 1 else f"{_GROUPS} apart"
     if torch_calls.tracing():
-        return (" for m < rows[b]", (rows.reshape((-1,)),)) if rows is not None else (_GROUPS, (offsets,))
+        return (" for m < rows[b]", (rows.reshape((-1,)),)) if rows is not None else (groups, (offsets,))
     if rows is not None and offsets is not None:
         expected, fix = "one of them", "rows of a batch of matrices, offsets of the rows of one matrix"
         raise ArgumentError("rows and offsets are given", got="both", expected=expected, fix=fix)
@@ -439,7 +447,7 @@ def _range(x: Any, batched: bool, rows: Any, offsets: Any) -> tuple[str, tuple[A
         )
     if name == "rows":
         return " for m < rows[b]", (ends.reshape((math.prod(ends.shape),)),)
-    return _GROUPS, (ends,)
+    return groups, (ends,)
 
 
 def _seed(x: Any, seed: Any) -> Any:

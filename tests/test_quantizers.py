@@ -337,6 +337,42 @@ def test_turned_rows_of_groups_have_blocks_of_their_own() -> None:
         assert bits(np.ascontiguousarray(scale[:, first : first + alone[1].shape[1]])) == bits(alone[1])
 
 
+@pytest.mark.parametrize(("format", "layout"), [("mxfp4", "packed"), ("mxfp6", "row"), ("1x32:ue8m0", "blocked")])
+def test_masked_rows_that_are_turned(format: str, layout: str) -> None:
+    x, rows = made(3, 72, 32), np.array([0, 72, 40], np.int32)
+    x[0], x[2, 40:] = np.nan, np.nan
+    values, scale = scalec.quantize(x, format, layout=layout, batched=True, rows=rows, transposed=True)
+    for g, n in ((1, 72), (2, 40)):
+        alone, its = scalec.quantize(x[g, :n], format, layout=layout, transposed=True)
+        assert bits(values[g, :, : alone.shape[1]]) == bits(alone)
+        if layout == "row" or (
+            layout == "packed" and n == 72
+        ):  # of others not all that pads words and tiles is written
+            assert bits(scale[g][..., : its.shape[-1]]) == bits(its)
+
+
+@pytest.mark.parametrize(
+    ("format", "by", "more"), [("mxfp4", 2, {}), ("mxfp6", 4, {"seed": 3}), ("mxfp8", 1, {"seed": 3})]
+)
+def test_turned_groups_share_no_bytes(
+    format: str, by: int, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which who calls promises; kernels and numpy give the same bytes, by chance too."""
+    x, offsets = made(152, 64), np.array([by, 12, 12, 140], np.int32)
+    every: list[Any] = [scalec.quantize(x, format, transposed=True, offsets=offsets, by=by, **more)]
+    monkeypatch.delenv("SCALEC_DEVICE")
+    every.append(scalec.quantize(x, format, transposed=True, offsets=offsets, by=by, **more))
+    bytes_ = slice(
+        by * ELEMENT_TYPES[FORMATS[format].element].bits // 8, 140 * ELEMENT_TYPES[FORMATS[format].element].bits // 8
+    )
+    (one, its), (other, ours) = every
+    assert bits(np.ascontiguousarray(one[:, bytes_])) == bits(np.ascontiguousarray(other[:, bytes_]))
+    places = [
+        low // 32 + g + i for g, (low, high) in enumerate(pairwise(offsets)) for i in range(-(-(high - low) // 32))
+    ]
+    assert bits(its[:, places]) == bits(ours[:, places])
+
+
 @pytest.mark.thorough
 def test_masked_rows_under_torch_compile() -> None:
     torch = pytest.importorskip("torch")

@@ -106,6 +106,8 @@ def test_the_host_refuses_what_kernels_do(monkeypatch: pytest.MonkeyPatch) -> No
         ({"format": "mxfp8", "offsets": 3, "rows": 3}, "rows and offsets are given"),
         ({"format": "mxfp8", "x": X[None], "batched": True, "offsets": 3}, "offsets are of the rows of one matrix"),
         ({"format": "nvfp4", "offsets": np.zeros(2, np.int32)}, "got: no scale2"),
+        ({"format": "mxfp8", "by": 2}, "by = 2\n  expected: .*without offsets 1"),
+        ({"format": "mxfp8", "by": 0, "offsets": np.zeros(2, np.int32)}, "by = 0\n"),
         ({"format": "mxfp8", "batched": True}, "x does not fit\n  got: float32, 2 indices\n  expected: .* 3 indices"),
         (
             {"format": "mxfp8", "x": X.astype(np.float64)},
@@ -127,3 +129,8 @@ def test_what_has_no_kernel() -> None:
         scalec.silu_mul_quantize(X, X[:2], "mxfp8")
     with pytest.raises(ArgumentError, match="got: no scale2"):
         scalec.silu_mul_quantize(X, X, "tensor")
+
+
+def test_turned_groups_that_may_share_bytes() -> None:
+    with pytest.raises(UnsupportedError, match=r"2 elements share a byte(.*\n)*.*by 2 apart"):
+        scalec.quantize(X, "mxfp4", transposed=True, offsets=np.zeros(2, np.int32), target="sm_90a")

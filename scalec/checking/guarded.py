@@ -118,13 +118,13 @@ def between_guards(
 
 def stored_points(spec: TensorSpec, points: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which elements as they are stored are written where the elements of `points` are: bytes of packed ones, of which
-    what shares one with a written element is; of scales in words of four, those bytes, and what pads a word with a
-    written one; whole tiles of 128x4 of which rows that pad are not."""
+    what shares one with a written element is; of scales in words of four, those bytes, and what pads a row's last one
+    where that is written; whole tiles of 128x4 of which rows that pad are not."""
     if spec.layout in ("packed", "blocked"):
         columns = points.shape[-1]
         scales = np.zeros((*points.shape[:-1], align_up(columns, 4)), bool)
         scales[..., :columns] = points
-        scales[..., columns:] = points[..., (columns - 1) // 4 * 4 :].any(axis=-1, keepdims=True)
+        scales[..., columns:] = points[..., columns - 1 : columns]
         if spec.layout == "packed":
             return scales.reshape(*points.shape[:-1], scales.shape[-1] // 4, 4)
         return reference.to_blocked(scales.astype(np.uint8)).astype(bool)

@@ -58,6 +58,8 @@ COMPUTED: list[tuple[str, dict[str, int], str]] = [  # of several tensors
     ("Q[k,m]:mxfp8 = relu(X[m,k]) * r[m] + w[k]", {"m": 70, "k": 96}, "k"),
     ("Q[k,m]:f32 = X[m,k] * w[k/4]", {"m": 33, "k": 36}, ""),
     ("Q[k,m]:f32 = sum[j](w[j] * X[j,m,k])", {"j": 3, "m": 33, "k": 36}, "j"),
+    ("T[b,k,m]:mxfp8 = X[b,m,k] * r[b,m] * w[b,k]", {"b": 2, "m": 33, "k": 40}, "k"),  # r has m last, as the result has
+    ("T[b,k,m]:mxfp4 = hadamard(X[b,m,k] * r[b,m/4], 16)", {"b": 2, "m": 34, "k": 40}, ""),
 ]
 
 

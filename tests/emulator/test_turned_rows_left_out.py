@@ -49,6 +49,7 @@ LEFT_OUT: list[tuple[str, dict[str, int], str]] = [
     ("T[k,m]:nvfp4 = X[idx[m],k]; Q[m,k]:nvfp4 = X[idx[m],k]", {"m": 98} | A, ""),
     (f"T[k,m]:nvfp4 = X[m,k] {GROUPS}", {"m": 133} | G, ""),  # two groups in a byte, which one thread has
     ("T[k,m]:e4m3 scale(1x32:ue8m0@packed) = X[idx[m],k]", {"m": 197} | A, ""),
+    ("T[k,m]:e4m3 scale(1x32:ue8m0@packed) = X[idx[m],k]", {"m": 64, "k": 40, "X_0": 9}, "m"),  # not the last block
     ("T[k,m]:e4m3 scale(1x32:ue8m0@blocked) = X[idx[m],k] * w[m]", {"m": 132} | A, "k"),
     ("T[k,m]:e2m1 scale(1x16:ue4m3@blocked) = X[jdx[m],k]", {"m": 96, "k": 40, "X_0": 9}, ""),
     ("T[k,m]:mxfp8 = hadamard(X[idx[m],k], 16)", {"m": 97} | A, ""),

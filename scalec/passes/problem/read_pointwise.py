@@ -122,8 +122,13 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
         reads = [x for of in (*outputs, *reductions) for x in of.body.all_reads]
         names = [(x, x.dims(lookups)) for x in reads]
         last = {x.coords[-1] for x, dims in names if columns in dims and len(dims & set(largest.dims)) > 1}
-        if last and last <= {Coord(x) for x in rows} and len(last) == 1:
-            columns = next(iter(last)).dim
+        found = [x for x in rows if Coord(x) in last]
+        if len(last) > 1:  # where some have one last and others another: that which all have last that change with it
+            found = [x for x in found if all(r.coords[-1] == Coord(x) for r, dims in names if x in dims)]
+            able = all(r.coords[-1].dim == columns for r, dims in names if columns in dims)
+            found = [] if able else found
+        if len(found) == 1:
+            columns = found[0]
             rows = [x for x in largest.dims if x != columns]
         ends = [o.dims[-1] for o in outputs if columns in o.dims and o.dims[-1] != columns]
         return sorted(rows, key=lambda x: x in ends[:1]), columns
