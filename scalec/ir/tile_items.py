@@ -175,7 +175,8 @@ class RaggedTilesOp(Op, name="ragged_tiles", traits=[ir.NoTerminatorTrait]):
     walks them, which looks at `each` times as many groups together as it has lanes. `outer` are sizes as those of
     `tile.tiles`. `run`, optional: a cluster takes that many tiles or fewer one after the other, as in `tile.tiles`.
     `whole`, an optional unit attribute: each cluster has a share of all tiles, one behind the other, and walks runs:
-    the body takes one more number, where the run's rows end.
+    the body takes one more number, where the run's rows end. `empty`, likewise: a group without rows or columns has a
+    tile, too, in which none are.
     """
 
     m: ext.Operand[I32]

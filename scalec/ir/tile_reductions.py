@@ -23,8 +23,8 @@ class TotalsOp(Op, name="totals"):
 
 
 class ReduceColumnsOp(Op, name="reduce_columns"):
-    """totals = a reduction of these and of a thread's columns of each row, in order: of those within n, where not all
-    are (`ragged` 1)."""
+    """totals = a reduction of these and of a thread's columns of each row, in order: of those within n that `skips`
+    name, where not all are (`ragged` 1)."""
 
     accumulator: ext.Operand[FragmentType]
     totals: ext.Operand[TotalsType]
@@ -32,6 +32,7 @@ class ReduceColumnsOp(Op, name="reduce_columns"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
+    skips: Sequence[ext.Operand[RowIndexType]]
     kind: Meeting
     ragged: Flag
 
@@ -55,8 +56,9 @@ class StoreTotalsOp(Op, name="store_totals"):
 
 
 class ReduceRowsOp(Op, name="reduce_rows"):
-    """Reduces each column of an accumulator over a warp's rows, those within m where not all are (`ragged` 1), and
-    stores it: as those of tile `number`, in `partials` as `store_totals` has it, for each warp with rows of its own.
+    """Reduces each column of an accumulator over a warp's rows, those within m that `skips` name where not all are
+    (`ragged` 1), and stores it: as those of tile `number`, in `partials` as `store_totals` has it, for each warp with
+    rows of its own.
 
     The accumulator's first column is the tile's from `column` on.
     """
@@ -68,6 +70,7 @@ class ReduceRowsOp(Op, name="reduce_rows"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
+    skips: Sequence[ext.Operand[RowIndexType]]
     kind: Meeting
     ragged: Flag
     column: Natural
@@ -102,6 +105,7 @@ class LeaveRowsOp(Op, name="leave_rows"):
     n0: ext.Operand[I32]
     m: ext.Operand[I32]
     n: ext.Operand[I32]
+    skips: Sequence[ext.Operand[RowIndexType]]
     kind: Meeting
     ragged: Flag
     column: Natural

@@ -16,7 +16,6 @@ from tests.gradients.programs import CASES
 from tests.gradients.running import resolved
 
 NOT_YET = (
-    "and the product has a range of",  # sums over a range of what a product gives
     "which lacks g and",  # operands that are computed of what belongs to a row's group
     "the contraction has 0",
     "another matrix for each m",

@@ -125,21 +125,9 @@ REFUSED = {
         "T[m,n] = A[m,k] @ B[n,k]; R[m] = max[n](T); C[m,n] = T / R[m]",
         "C is computed of a max over n for each n",
     ),
-    "of gathered columns": (
-        "T[m,n] = A[m,k] @ B[idx[n],k]; R[m]:f32 = min[n](T)",
-        "R is a min over n, and the product has idx[n]",
-    ),
-    "over gathered rows": (
-        "T[m,n] = A[idx[m],k] @ B[n,k]; C[m,n] = T; R[n]:f32 = min[m](T)",
-        "R is a min over m, and the product has idx[m]",
-    ),
     "over blocks": (
         "T[m,n] = A[m,k] @ B[e[m/128],n,k]; C[m,n] = T; R[n]:f32 = min[m](T)",
         "R is a min over m, and the product has e[m/128]",
-    ),
-    "over a range": (
-        "T[g,m,n] = A[g,m,k] @ B[g,n,k] for m < rows[g]; C[g,m,n] = T; R[g,n]:f32 = max[m](T)",
-        "R is a max over m, and the product has a range of m",
     ),
     "of what an input alone leaves out": (
         "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T + x[e[m/128],n]; R[m]:f32 = max[n](T)",

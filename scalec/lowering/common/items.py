@@ -269,7 +269,7 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
     clusters = b.div(b.special("nctaid_x"), s.cluster_ctas)
     shared, own = walk.hastened(s).inverses, walk.changing(axis)
     first, run = b.div(b.special("ctaid_x"), s.cluster_ctas), None
-    whole = "whole" in op.operation.attributes
+    whole, empty = ("whole" in op.operation.attributes), ("empty" in op.operation.attributes)
     if most > 1 and not whole:  # fewer where clusters would not have RUNS of them, if all ranges were whole
         each = b.mul(b.mul(groups, b.ceildiv(extent, along)), walk.blocks[1 - axis])
         for size in sizes:
@@ -288,6 +288,7 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
         """The tiles of a group of `length` rows or columns: their order at one point of `outer`, and at how many."""
         blocks = list(walk.blocks)
         tiles = b.ceildiv(length, along)
+        tiles = b.max(tiles, 1) if empty else tiles
         blocks[axis] = b.add(tiles, b.min(tiles, OF_RUN)) if whole else tiles
         return replace(walk, blocks=(blocks[0], blocks[1])), b.mul(*blocks)
 

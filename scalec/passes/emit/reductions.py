@@ -23,12 +23,13 @@ from scalec.passes.problem.types import Problem
 @dataclass(frozen=True)
 class Band:
     """The tiles that a reduction runs over, as a tile of them sees it: number `own` of all tiles; they are `count`,
-    from number `first` on, each `step` on."""
+    from number `first` on, each `step` on. `counter`: what they are counted by, None by the first one's number."""
 
     own: ir.Value
     first: ir.Value
     step: ir.Value
     count: ir.Value
+    counter: ir.Value | None = None
 
 
 class Reductions(Body):
@@ -68,17 +69,20 @@ class Reductions(Body):
         place = [w.m0, w.n0, w.m_end, w.n_end]
         accumulator = self.elementwise(of, self.split[number], self.panes(sums), place)
         d, along = (self.problem.n, 1) if p.axis == "n" else (self.problem.m, 0)
-        ragged = int(d.size is None or d.size % (self.walked[along] * self.schedule.cluster[along]) != 0)
+        skips = [self.row_index(x.name, w) for x in of.skips if x.dim == d.name]
+        cut = d.size is None or d.size % (self.walked[along] * self.schedule.cluster[along]) != 0
+        ragged = int(cut or bool(skips) or self.is_ranged(p))
         if (own := totals[number]) is not None:
-            self.e.op("tile.reduce_columns", operands=[accumulator, own, *place], kind=p.kind, ragged=ragged)
+            operands = [accumulator, own, *place, skips]
+            self.e.op("tile.reduce_columns", operands=operands, kind=p.kind, ragged=ragged)
             return
         if h.totals is not None:
-            operands = [accumulator, h.totals, *place]
+            operands = [accumulator, h.totals, *place, skips]
             self.e.op("tile.leave_rows", operands=operands, ragged=ragged, column=column, **self.place(p))
             return
         if column and self.overhang is not None:  # the tile's number is that of its first column
             w = replace(w, n0=self.e.arith("arith.subi", w.n0, self.e.i32(column)))
-        operands = [accumulator, self.memory()[0], self.band(w, p).own, *place]
+        operands = [accumulator, self.memory()[0], self.band(w, p).own, *place, skips]
         self.e.op("tile.reduce_rows", operands=operands, ragged=ragged, column=column, **self.where(p))
 
     def place(self, p: Partial) -> dict[str, Any]:
@@ -160,7 +164,7 @@ class Reductions(Body):
 
     def when_last(self, band: Band, counters: int, alone: int) -> AbstractContextManager[Any]:
         """What the last tile of a band does, of which so many `counters` of all tiles are before its own."""
-        e, number = self.e, band.first
+        e, number = self.e, band.first if band.counter is None else band.counter
         if counters:
             before = e.arith("arith.muli", self.all_tiles(), e.i32(counters)) if counters > 1 else self.all_tiles()
             number = e.arith("arith.addi", number, before)
@@ -232,17 +236,48 @@ class Reductions(Body):
             values[op.result] = own[0] if op.operation.name in CONVERSIONS else copied(op, own)
         raise AssertionError("the verifier of scale.map asks for a scale.yield")
 
+    def is_ranged(self, p: Partial) -> bool:
+        """Whether a reduction runs over the rows or columns that a range has."""
+        ragged = self.problem.ragged
+        return ragged is not None and ragged.dim == (self.problem.n if p.axis == "n" else self.problem.m).name
+
+    def tiles_of_range(self, w: Work, axis: int) -> tuple[ir.Value, ir.Value]:
+        """The number along M or N of the first tile of the work's range, and how many the range has: one, or those of a
+        cluster, of a range without rows or columns."""
+        e, along = self.e, self.schedule.cluster[axis]
+        assert w.low is not None
+        first = self.number_along(replace(w, n0=w.low) if axis else replace(w, m0=w.low), axis)
+        length = e.arith("arith.subi", w.n_end if axis else w.m_end, w.low)
+        extent = self.walked[axis] * along
+        count = e.arith("arith.divui", e.arith("arith.addi", length, e.i32(extent - 1)), e.i32(extent))
+        count = e.arith("arith.maxui", count, e.i32(1))
+        return first, e.arith("arith.muli", count, e.i32(along)) if along > 1 else count
+
     def band(self, w: Work, p: Partial) -> Band:
         """The tiles that a reduction runs over, of which the work's is one."""
         e = self.e
         down, across = self.meeting_along(0), self.meeting_along(1)
         row, column = (self.number_along(w, axis) for axis in (0, 1))
         point = self.point(w)
-        above = down if point is None else e.arith("arith.muli", point, down)
-        rows = row if point is None else e.arith("arith.addi", above, row)
-        begin = e.arith("arith.muli", rows, across)
-        own = e.arith("arith.addi", begin, column)
-        if p.axis == "n":
-            return Band(own, begin, e.i32(1), across)
-        first = column if point is None else e.arith("arith.addi", e.arith("arith.muli", above, across), column)
-        return Band(own, first, across, down)
+        above = None if point is None else e.arith("arith.muli", point, down)
+
+        def number(row: ir.Value | None, column: ir.Value | None) -> ir.Value:
+            """Of the tile of the work's point in a row and a column, those of the first ones where they are None."""
+            rows = row if above is None else above if row is None else e.arith("arith.addi", above, row)
+            if rows is None:
+                return e.i32(0) if column is None else column
+            begin = e.arith("arith.muli", rows, across)
+            return begin if column is None else e.arith("arith.addi", begin, column)
+
+        own, along = number(row, column), int(p.axis == "n")
+        if not self.is_ranged(p):
+            first, step, count = (row, None), e.i32(1), across
+            if not along:
+                first, step, count = (None, column), across, down
+            return Band(own, number(*first), step, count)
+        first, count = self.tiles_of_range(w, along)
+        # of each group its own, or ranges that overlap, as no program's do, would leave a counter above 0
+        group = w.outer[self.overhang.group] if self.overhang is not None and self.overhang.group else None
+        if along:
+            return Band(own, number(row, first), e.i32(1), count, number(row, group))
+        return Band(own, number(first, column), across, count, number(group, column))

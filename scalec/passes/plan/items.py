@@ -52,7 +52,7 @@ def item_words(problem: Problem, schedule: Schedule) -> tuple[str, ...]:
     where those of a run of tiles do, a range of K, and an index for each of `outer` and each lookup."""
     ends: tuple[str, ...] = ("end",) if cut_along(problem, schedule) else ()
     ends += ("stop",) if schedule.stationary else ()
-    if problem.ragged is not None and problem.apart(problem.ragged.dim):
+    if problem.ragged is not None and (problem.apart(problem.ragged.dim) or problem.reduces_ranges):
         ends = ("low", *ends)
     k = range_of_k(problem)
     return ("m0", "n0", *ends, *k, *(d.name for d in problem.outer), *(x.name for x in problem.constant_lookups))

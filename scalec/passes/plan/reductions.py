@@ -87,7 +87,8 @@ def overhang(problem: Problem, schedule: Schedule) -> Overhang | None:
     ragged, made = problem.ragged, Overhang("mn"[axis], schedule.cluster[axis])
     if ragged is None:
         return replace(made, block=problem.blocks[1])
-    alone = any(at.dim == ragged.group for r in problem.reductions for at in r.coords)
+    within = [r for r in problem.reductions if r.reduced is not None and r.reduced.over == cut and ragged.follows]
+    alone = any(at.dim == ragged.group for r in problem.reductions if r not in within for at in r.coords)
     return made if alone else replace(made, group=ragged.group)
 
 

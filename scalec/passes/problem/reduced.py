@@ -18,7 +18,7 @@ from scalec.passes.problem.result import Reduced, Result
 from scalec.passes.problem.scatter import distance_of
 from scalec.passes.problem.sources import computed_of, is_op, reduction_of
 from scalec.passes.problem.types import STORED, Problem
-from scalec.passes.problem.windows import filled, own_ranges
+from scalec.passes.problem.windows import dim_of, filled, own_ranges
 from scalec.targets import MAX_BOX, Target
 
 MEET = "scale.meet"
@@ -216,6 +216,10 @@ def kept_of(
         )
     points = {dims[d] for d in dims_in(maps_of(contract.maps)[2])}  # without the group of a range
     known = points.intersection((*tiled, *outer)) - {dims[over[0]]}
+    along = [d for d in contract.domains if dim_of(d) == dims[over[0]]]
+    # each of these has a range of what is reduced
+    groups = {dims[d] for d in dims_of_domains(along)}.intersection(outer) - points
+    wanted = sorted((*groups, *known))
     plain = all(isinstance(e, ir.AffineDimExpr) for m in (source, result, map_of(last.map)) for e in m.results)
     kept = reader.results_of(map_of(last.map))
     ranges = {ir.Value(d) for x in (op, last) for d in x.domains} - {ir.Value(d) for d in contract.domains}
@@ -223,9 +227,15 @@ def kept_of(
     fills = filled(last)
     ends = {dims[d] for d in dims_of_domains(own)}
     other = ranges - set(map(ir.Value, own)) or len(own) > 1 or ends & set(tiled) or (fills and not own)
-    if len(op.symbols) or len(last.symbols) or other or not plain or sorted(kept) != sorted(known):
+    if groups and sorted(kept) == sorted(known):
+        raise refused(
+            f"is a {told} over {names} of all that {' and '.join(sorted(groups))} shares out",
+            f"{name}[{', '.join(wanted)}], a {told} for each range",
+            f"keep {' and '.join(sorted(groups))} in {name}, and take the {told} over that after the call",
+        )
+    if len(op.symbols) or len(last.symbols) or other or not plain or sorted(kept) != wanted:
         along = next(iter(set(tiled) - {dims[over[0]]}))
-        found, expected = "a computed index", f"{name}[{', '.join(sorted(known))}], in the range of the product, if any"
+        found, expected = "a computed index", f"{name}[{', '.join(wanted)}], in the range of the product, if any"
         if other:
             found = "a range of its own, or else"
             expected += f", or one of {along} that ends at numbers" + "".join(f", or where {x} is" for x in outer)
@@ -278,27 +288,36 @@ def _computed(result: Result) -> tuple[Any, ...]:
 
 
 def check_reductions(problem: Problem) -> None:
-    """Refuses reductions of which not all tiles that meet are there: over what a range, or an index from memory, leaves
-    out.
+    """Refuses reductions over what blocks of lookups change along, or something beside the product is looked up for: a
+    tile of which that leads nowhere nobody takes, and those that meet are not known. And sums of exponentials of ranges
+    and of rows that may be left out, as nothing says of one whether all that is there is infinite, or nothing is.
 
     Raises:
-        UnsupportedError: the product has such a range, or such an index.
+        UnsupportedError: there is such a lookup, range or row.
     """
     for of in problem.each_reduction:
         made, reduced = of.result, of.result.reduced
         assert reduced is not None
+        over, told = reduced.over, said_of(reduced.kind)
         operands = {at.dim for coords in (of.lhs.coords, of.rhs.coords) for at in coords}
-        found = [f"a range of {d.dim}" for d in problem.domains if d.dim == reduced.over]
-        found += [x.name for x in of.constant_lookups if x.dim == reduced.over or x.name not in operands]
-        found += [x.name for x in of.skips if x.dim == reduced.over]
-        if not found:
-            continue
-        raise UnsupportedError(
-            f"{made.name} is a {said_of(reduced.kind)} over {reduced.over}, and the product has {found[0]}",
-            expected=f"ranges, and indices from memory, of operands and of other indices than {reduced.over}",
-            fix=f"write what it is the {said_of(reduced.kind)} of, and compute {made.name} after the call",
-            place=problem.written,
-        )
+        found = [x.name for x in of.constant_lookups if x.dim == over or x.name not in operands]
+        expected = f"indices from memory of operands, and of other indices than {over} or of each {over}"
+        fix = f"write what it is the {told} of, and compute {made.name} after the call"
+        if found and any(x.dim == over for x in of.constant_lookups):
+            fix = f"give {over} a range, for {over} in off[g]:off[g+1], and {made.name} an index g; or {fix}"
+        if not found and reduced.kind == "sum_exp":
+            found = [f"a range of {d.dim}" for d in problem.domains if d.dim == over]
+            found += [x.name for x in of.skips if x.dim == over]
+            expected = f"all of {over}"
+        if any(d.dim == over and d.floored > 1 for d in problem.domains):
+            found.append(f"a range of {over} that begins within pages")
+        if found:
+            raise UnsupportedError(
+                f"{made.name} is a {told} over {over}, and the product has {found[0]}",
+                expected=expected,
+                fix=fix,
+                place=problem.written,
+            )
 
 
 def check_all_points(problem: Problem) -> None:

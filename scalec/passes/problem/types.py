@@ -148,6 +148,12 @@ class Problem:
         return next((d for d in self.domains if d.dim != self.k.name), None)
 
     @property
+    def reduces_ranges(self) -> bool:
+        """Whether a reduction runs over ranges of rows or columns of a tile: of a range without any, too."""
+        over = {r.reduced.over for r in self.reductions if r.reduced is not None}
+        return self.ragged is not None and self.ragged.dim in over
+
+    @property
     def shared_out(self) -> Domain | None:
         """The range of a dimension that groups share out among themselves, one's behind the other's."""
         return next((d for d in self.domains if isinstance(d.low, Index) and d.group), None)

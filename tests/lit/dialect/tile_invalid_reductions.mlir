@@ -19,7 +19,7 @@ func.func @p() {
 func.func @p(%i: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %totals = "tile.totals"() {kind = "max", rows = 2 : i64} : () -> !tile.row_totals
-  "tile.reduce_columns"(%t, %totals, %i, %i, %i, %i) {kind = "max", ragged = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.row_totals, i32, i32, i32, i32) -> ()
+  "tile.reduce_columns"(%t, %totals, %i, %i, %i, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, kind = "max", ragged = 2 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.row_totals, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -49,7 +49,7 @@ func.func @p(%partials: memref<?xf32>, %i: i32) {
 // EXPECT: column is -8, expected at least 0
 func.func @p(%partials: memref<?xf32>, %i: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
-  "tile.reduce_rows"(%t, %partials, %i, %i, %i, %i, %i) {kind = "sum", ragged = 0 : i64, column = -8 : i64, words = 128 : i64, offset = 64 : i64, extent = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32, i32, i32, i32, i32) -> ()
+  "tile.reduce_rows"(%t, %partials, %i, %i, %i, %i, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, kind = "sum", ragged = 0 : i64, column = -8 : i64, words = 128 : i64, offset = 64 : i64, extent = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, memref<?xf32>, i32, i32, i32, i32, i32) -> ()
   return
 }
 
@@ -128,7 +128,7 @@ func.func @p() {
 func.func @p(%i: i32) {
   %t = "tile.fragment"() : () -> !tile.accumulator<array<i64: 64, 64>, "registers">
   %room = "tile.shared"() {offset = 0 : i64} : () -> !tile.buffer<array<i64: 1, 128>, bf16, 0 : i64, 1 : i64>
-  "tile.leave_rows"(%t, %room, %i, %i, %i, %i) {kind = "sum", ragged = 0 : i64, column = 0 : i64, offset = 0 : i64, extent = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 1, 128>, bf16, 0 : i64, 1 : i64>, i32, i32, i32, i32) -> ()
+  "tile.leave_rows"(%t, %room, %i, %i, %i, %i) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, kind = "sum", ragged = 0 : i64, column = 0 : i64, offset = 0 : i64, extent = 64 : i64} : (!tile.accumulator<array<i64: 64, 64>, "registers">, !tile.buffer<array<i64: 1, 128>, bf16, 0 : i64, 1 : i64>, i32, i32, i32, i32) -> ()
   return
 }
 
