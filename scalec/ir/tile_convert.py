@@ -454,7 +454,7 @@ class SumFoldsOp(Op, name="sum_folds"):
 class StoreFoldsOp(Op, name="store_folds"):
     """body(fold, scalars...) of each row, rounded to the element type of memory and stored there, from row `row0` on
     and below `row_end`; `stride` elements lie between rows. `target` is the tile of which threads have rows
-    (`rows_shared`).
+    (`rows_shared`). Rows for which one of `skips` names nothing are not stored.
     """
 
     folds: ext.Operand[FoldsType]
@@ -463,6 +463,7 @@ class StoreFoldsOp(Op, name="store_folds"):
     row0: ext.Operand[I32]
     row_end: ext.Operand[I32]
     stride: ext.Operand[ir.IntegerType[64]]
+    skips: Sequence[ext.Operand[RowIndexType]]
     scalars: Sequence[ext.Operand[ir.F32Type]]
     body: ext.Region
 

@@ -227,6 +227,35 @@ def test_rows_of_groups(target: str, program: str, m: int, n: int, k: int) -> No
     run(program, target, sizes, "nk" if k == 136 else "", 5)
 
 
+NAMED = [
+    ("D[m,n]:f32 = A[idx[m],k] @ B[n,k]; S[m]:f32 = sum[k](A[idx[m],k]^2)", {"A_0": 40}),
+    ("D[m,n]:f32 = A[idx[m],k]:bf16 @ B[n,k]:tf32; S[m]:f32 = sum[k](A[idx[m],k])", {"A_0": 40}),
+    ("D[m,n]:f32 = relu(A[idx[m],k]) @ B[n,k]; S[m]:f32 = sum[k](relu(A[idx[m],k]))", {"A_0": 40}),
+    ("D[m,n]:f32 = A[m,k] @ B[idx[n],k]; S[n]:f32 = max[k](abs(B[idx[n],k])); T[m] = sum[k](A[m,k]^2)", {"B_0": 40}),
+    ("D[m,n]:f32 = A[idx[m],k] @ B[n,k]; S[m]:f32 = sum[k](A[idx[m],k] * w[k] * r[m])", {"A_0": 40}),
+    ("D[b,m,n]:f32 = A[idx[b,m],k] @ B[n,k]; S[b,m]:bf16 = sum[k](A[idx[b,m],k]^2)", {"A_0": 40, "b": 2}),
+    (f"D[m,n]:f32 = A[idx[m],k] @ B[g,n,k] {RANGE}; S[m]:f32 = sum[k](A[idx[m],k]^2) {RANGE}", {"A_0": 40, "g": 3}),
+    ("D[idx[m],n]:f32 = A[m,k] @ B[n,k]; S[m]:f32 = sum[k](A[m,k]^2)", {"D_0": 90}),
+    ("D[m,n]:f32 = A[m,k] @ B[n,k] + x[idx[m],n]; S[m]:f32 = sum[k](A[m,k]^2)", {"x_0": 40}),
+    ("D[s,m,n]:f32 = A[s,m,k] @ B[t[s,n/64],n%64,k]; S[s,m]:f32 = sum[k](A[s,m,k]^2)", {"s": 2, "B_0": 5, "n": 128}),
+]  # fmt: skip
+
+
+@pytest.mark.once("target", "named")
+@pytest.mark.parametrize("named", range(len(NAMED)))
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_that_memory_names(target: str, named: int) -> None:
+    """A row without an index is not written; what names rows of anything else leaves none out."""
+    program, more = NAMED[named]
+    run(program, target, {"m": 77, "n": 144, "k": 112, **more}, "", 5)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("target", TARGETS)
+def test_parts_of_rows_that_memory_names(target: str) -> None:
+    run(f"{NAMED[0][0]} with split=3", target, {"m": 77, "n": 72, "k": 640, "A_0": 40}, "nk", 6)
+
+
 def test_several_converters_are_refused() -> None:
     with pytest.raises(ScheduleError, match="S is"):
         scalec.compile(f"{PRENORM} with converters=2", target="sm_90a", dims={"n": 24, "k": 4096})
@@ -242,7 +271,10 @@ test_refused = refusals(
         ("D[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[k](A[m,k]) * x[m]", "S reads a tensor beside it"),
         ("D[m,n] = A[m,k] @ B[n,k] scale(1x128,128x128); S[m]:f32 = sum[k](A[m,k])", "A has scales"),
         ("D[m,n] = A[m,k]:e4m3 @ B[n,k]:e4m3 scale(1xk,none); S[m]:f32 = sum[k](A[m,k])", "A has scales"),
-        ("D[m,n] = A[idx[m],k] @ B[n,k]; S[m]:f32 = sum[k](A[idx[m],k])", "of it is read from memory"),
+        ("D[m,n] = A[idx[m],k] @ B[n,k]; S[idx[m]]:f32 = sum[k](A[m,k])", "a reduction beside the contraction"),
+        ("D[m,n] = A[idx[m],k] @ B[n,k]; S[m]:f32 = sum[k](A[m,k])", "it is not one of A or B"),
+        ("D[m,n] = A[idx[m],k] @ B[n,k]; S[m]:f32 = sum[k](A[p[m],k])", "it is not one of A or B"),
+        ("D[b,m,n] = A[b,m,k] @ B[e[b],n,k]; S[b,m]:f32 = sum[k](A[b,m,k])", r"got: e\[b\]"),
         (f"D[m,n] = A[m,k] @ B[g,n,k] {RANGE}; S[m]:f32 = sum[k](A[m,k])", "the product has a range that it has not"),
         (
             "D[m,n] = A[m,k] @ B[n,k]; S[m]:f32 = sum[k](A[m,k]) for m < rows[0]",

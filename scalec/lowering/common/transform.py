@@ -323,6 +323,8 @@ def store_folds(s: State, op: ir.OpView) -> None:
         at = b.add(s.get(op.row0), b.add(shared.first, shared.behind[i]))
         mine = b.and_(b.compare("eq", shared.lane, 0), b.compare("lt", at, s.get(op.row_end)))
         mine = reduce(b.and_, [mine, *shared.inside(b, i)])
+        for skip in op.skips:
+            _, mine = s.get(skip).at(b, at, mine)
         address = global_elements.address_of(s, s.get(op.memory), b.mul(b.widen(at), s.get(op.stride)), element)
         if element == "f32":
             b.asm("@$2 st.global.f32 [$0], $1;", [], [address, value, mine])

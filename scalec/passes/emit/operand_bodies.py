@@ -20,7 +20,7 @@ from scalec.passes.plan.counting import partial_words
 from scalec.passes.plan.fold_parts import fold_counters, fold_parts, fold_words
 from scalec.passes.plan.reductions import band_counters
 from scalec.passes.problem.operand import Fold, Operand, OperandInput
-from scalec.passes.problem.sources import computation, is_op, whole_of
+from scalec.passes.problem.sources import computation, elements_read, is_op, whole_of
 
 Key = tuple[int, tuple[str, ...]]
 """What a body reads beside an element: an argument of the function, and at which dimensions."""
@@ -159,7 +159,8 @@ class OperandBodies(Workspace):
         stride = e.i64(1) if axis == len(fold.coords) - 1 else self.stride(fold.name, axis)
         scalars = {key: self.scalar(key[0]) for key in self.keys_of(final).values() if key}
         place = [w.row0[side.label], w.row_end[side.label], stride]
-        operands = [room, target, h.tiles[side.label], *place, list(scalars.values())]
+        skips = [self.row_index(side.operand.gathered, w)] if side.operand.gathered else []
+        operands = [room, target, h.tiles[side.label], *place, skips, list(scalars.values())]
         with e.region("tile.store_folds", operands, (f32,) * (1 + len(scalars)), **self.shared_as(side)) as block:
             element, *rest = block.arguments
             e.op("tile.yield", operands=[self.inlined(final, element, dict(zip(scalars, rest, strict=True)))])
@@ -213,7 +214,7 @@ class OperandBodies(Workspace):
         found: dict[int, Key | None] = {}
         for i, view in enumerate(op.views if op is not None else ()):
             read = view.owner.opview
-            own = read == whole_of(op) or read.source not in arguments
+            own = read == elements_read(op) or read.source not in arguments
             names = tuple(dims[x.position] for x in ir.AffineMapAttr(read.map).value.results) if not own else ()
             found[i] = None if own else (arguments.index(read.source), names)
         return found

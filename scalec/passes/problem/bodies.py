@@ -14,7 +14,7 @@ from scalec.ir.scale import dims_in, map_of
 from scalec.passes.problem.access import Coord
 from scalec.passes.problem.epilogue import EpilogueReader
 from scalec.passes.problem.operand import Operand, OperandInput
-from scalec.passes.problem.sources import is_op, unscaled, whole_of
+from scalec.passes.problem.sources import elements_read, is_op, unscaled, whole_of
 from scalec.passes.problem.types import STORED, Problem
 from scalec.passes.problem.written import element_of
 
@@ -101,7 +101,7 @@ def with_inputs(
     """
     found: dict[OperandInput, None] = {}
     for op in maps:
-        whole = whole_of(op)
+        whole = elements_read(op)
         for view in op.views:
             read = view.owner.opview
             if read == whole or not isinstance(read.source.type, ir.RankedTensorType):

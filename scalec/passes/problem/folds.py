@@ -8,12 +8,12 @@ from scalec.errors import UnsupportedError
 from scalec.formats import CONVERTED
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
-from scalec.ir.scale import dims_in, map_of, maps_of
+from scalec.ir.scale import dims_in, dims_read, map_of, maps_of
 from scalec.passes.problem.access import Coord
 from scalec.passes.problem.bodies import ops_of
 from scalec.passes.problem.epilogue import EpilogueReader
 from scalec.passes.problem.operand import Fold, Operand
-from scalec.passes.problem.sources import below, is_op, reduction_of, where_of, whole_of
+from scalec.passes.problem.sources import below, elements_read, is_op, reduction_of, same_place, where_of
 from scalec.passes.problem.types import STORED, Problem
 from scalec.passes.problem.written import element_of
 
@@ -23,10 +23,10 @@ ROUNDED = (*STORED, "e4m3", "e5m2")
 NOT_YET = "a reduction beside the contraction"
 
 
-OUTSIDE = "compute it outside the program"
+ALONE = "compute it by a program of its own, without the product"
 
 
-def refused(walk: EpilogueReader, op: Any, found: str, expected: str, fix: str = OUTSIDE) -> UnsupportedError:
+def refused(walk: EpilogueReader, op: Any, found: str, expected: str, fix: str = ALONE) -> UnsupportedError:
     """An error that says what of a reduction there is no kernel for."""
     return UnsupportedError(
         f"{NOT_YET} has no kernel on {walk.target.name} where {found}", expected=expected, fix=fix, place=place_of(op)
@@ -52,12 +52,11 @@ def fold_of(
         raise refused(walk, final, f"{name} is {element.name}", expected, f"convert {name} after the call")
     if "scale.inout" in facts:
         raise refused(walk, final, f"{name} is accumulated into (+=)", "=", f"add {name} after the call")
-    symbolic = [*reduce.symbols, *final.symbols]
     ranges = {*reduce.domains, *final.domains}
     where = map_of(final.map)
     plain = all(isinstance(e, ir.AffineDimExpr) for e in where.results)
     own = f"{name} at the operand's own indices"
-    if symbolic:
+    if len(final.symbols):
         raise refused(walk, final, "an index of it is read from memory", own)
     if ranges - {*contract.domains}:
         raise refused(walk, final, "it has a range that the contraction has not", f"{name} without one")
@@ -68,16 +67,19 @@ def fold_of(
         if read.source != reduce.result and isinstance(read.source.type, ir.RankedTensorType):
             raise refused(walk, read, f"{name} reads a tensor beside it", "numbers and scalars beside one reduction")
     term, body = reduce.input, ()
-    read, there = term, source
+    read, there, symbols = term, source, list(reduce.symbols)
     if is_op(term, "scale.map"):
         op = term.owner.opview
-        view, body = whole_of(op), ops_of(op)
-        read, there = (None, source) if view is None else (view.source, map_of(view.map))
+        view, body = elements_read(op), ops_of(op)
+        if view is None:
+            read = None
+        else:
+            read, there, symbols = view.source, map_of(view.map), list(view.symbols)
     values = contract.lhs, contract.rhs
     places = [*map(where_of, values, maps_of(contract.maps)[:2])]
     sides = list(zip(values, places, operands, strict=True))
     for side, (operand, at, known) in enumerate(sides):
-        if read is not None and below(read) == below(operand) and list(there.results) == list(at.results):
+        if read is not None and below(read) == below(operand) and same_place(there, symbols, at, contract.symbols):
             check(walk, reduce, name, known, is_op(read, "scale.dequantize"))
             summed = {walk.dims[d] for d in dims_in(at) - dims_in(kept)}
             rows = {walk.dims[d] for d in dims_in(maps_of(contract.maps)[2])}
@@ -85,7 +87,7 @@ def fold_of(
             if summed != wanted:
                 expected = f"a reduction over {' and '.join(sorted(wanted))}, as the contraction's sum"
                 raise refused(walk, reduce, f"it runs over {' and '.join(sorted(summed))}", expected)
-            own = {walk.dims[d] for d in dims_in(at)}
+            own = {walk.dims[d] for d in dims_read(at, list(contract.symbols))}
             if ranges != {d for d in contract.domains if ir.StringAttr(d.owner.opview.dim).value in own}:
                 raise refused(walk, final, "the product has a range that it has not", f"{name} with that range")
             coords = tuple(Coord(walk.dims[e.position]) for e in where.results)
@@ -112,15 +114,20 @@ def check(walk: EpilogueReader, reduce: Any, name: str, operand: Operand, scaled
 
 
 def check_folds(problem: Problem) -> None:
-    """Refuses folds of which a tile has not all of the operand's K, or not its own rows alone."""
-    folds = [(f, x.rows) for x in (problem.lhs, problem.rhs) for f in x.folds]
-    others = any(d.dim != rows for d in problem.domains for _, rows in folds)
-    if folds and (problem.lookups or others or problem.column_fold):
-        name, rows = folds[0][0].name, folds[0][1]
+    """Refuses folds of which a tile has not all of the operand's K, or not its own rows alone, or no tile may be."""
+    folds = [(f, x) for x in (problem.lhs, problem.rhs) for f in x.folds]
+    if not folds:
+        return
+    fold, rows = folds[0][0], folds[0][1].rows
+    found = [f"a range of {d.dim}" for d in problem.domains if d.dim != rows]
+    found += [x.name for x in problem.constant_lookups + problem.k_lookups]
+    found += [x.pages for _, x in folds if x.pages] + ["an index that is reduced"] * (problem.column_fold is not None)
+    if found:
         raise UnsupportedError(
-            f"{NOT_YET} ({name}) has no kernel on {problem.target.name} where the program has a range of another index "
-            f"than {rows}, an index read from memory, or one of the product that is reduced",
-            expected=f"a dense contraction, or one with a range of {rows}, which {name} has too",
-            fix=f"compute {name} outside the program",
+            f"{NOT_YET} ({fold.name}) has no kernel on {problem.target.name} where the program has a range of another "
+            f"index than {rows}, an index read from memory but for single rows, or one of the product that is reduced",
+            got=found[0],
+            expected=f"a dense contraction, one with a range of {rows}, which {fold.name} has too, or gathered rows",
+            fix=f"compute {fold.name} by a program of its own, without the product",
             place=problem.written,
         )

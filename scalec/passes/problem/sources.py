@@ -83,6 +83,22 @@ def whole_of(op: Any) -> Any:
     return own[0] if len(own) == 1 else None
 
 
+def elements_read(op: Any) -> Any:
+    """The `scale.read` of the tensor whose elements a map is of, one for each point: `whole_of`, or the one that reads
+    at indices from memory; None where there is no such."""
+    whole, named = whole_of(op), [view.owner.opview for view in op.views if len(view.owner.opview.symbols)]
+    return named[0] if whole is None and len(named) == 1 else whole
+
+
+def same_place(one: ir.AffineMap, symbols: Any, other: ir.AffineMap, others: Any) -> bool:
+    """Whether two maps with indices from memory, each of its own symbols, are of the same points."""
+
+    def places(where: ir.AffineMap, known: Any) -> list[Any]:
+        return [ir.Value(known[e.position]) if isinstance(e, ir.AffineSymbolExpr) else e for e in where.results]
+
+    return places(one, list(symbols)) == places(other, list(others))
+
+
 def _positions(where: ir.AffineMap) -> list[int] | None:
     """The dimensions that a map's results are, sorted; None where one is none."""
     plain = all(isinstance(e, ir.AffineDimExpr) for e in where.results)

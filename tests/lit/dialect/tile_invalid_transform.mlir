@@ -74,7 +74,7 @@
 "tile.store_folds"(%f, %m, %b, %n, %n, %s) ({
 ^bb0(%x: f32):
   "tile.yield"(%x) : (f32) -> ()
-}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>} : (!tile.folded_rows<4 : i64>, memref<8xf32>, !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> ()
+}) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.folded_rows<4 : i64>, memref<8xf32>, !tile.buffer<array<i64: 128, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> ()
 
 // -----
 

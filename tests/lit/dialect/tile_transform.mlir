@@ -44,7 +44,7 @@
     "tile.store_folds"(%sum, %sums, %to, %row, %end, %one) ({
     ^bb0(%x: f32):
       "tile.yield"(%x) : (f32) -> ()
-    }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>} : (!tile.folded_rows<4 : i64>, memref<?xf32>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> ()
+    }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>} : (!tile.folded_rows<4 : i64>, memref<?xf32>, !tile.buffer<array<i64: 64, 32>, tf32, 128 : i64, 2 : i64>, i32, i32, i64) -> ()
     // Out of registers a thread has two rows of each wave.
     %own = "tile.folds"() {kind = "sum"} : () -> !tile.folded_rows<2 : i64>
     %loaded = "tile.load_stored"(%from, %at) {a_wave = 0 : i64, count = 1 : i64, made = tf32, number = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, waves = 1 : i64} : (!tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, !tile.position) -> !tile.slice<array<i64: 64, 32>, bf16, "a">
@@ -59,6 +59,6 @@
     "tile.store_folds"(%own, %sums, %from, %row, %end, %one) ({
     ^bb0(%x: f32):
       "tile.yield"(%x) : (f32) -> ()
-    }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, waves = 1 : i64} : (!tile.folded_rows<2 : i64>, memref<?xf32>, !tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, i32, i32, i64) -> ()
+    }) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>, waves = 1 : i64} : (!tile.folded_rows<2 : i64>, memref<?xf32>, !tile.buffer<array<i64: 64, 32>, bf16, 0 : i64, 2 : i64>, i32, i32, i64) -> ()
   }) {label = "converter", registers = 88 : i64, warps = array<i64: 0, 4>} : () -> ()
 }) {arguments = [{align = 4 : i64, atom = 16 : i64, axes = array<i64>, axis = 0 : i64, box = array<i64>, dim = "", element = "", kind = "pointer", permuted = 0 : i64, swizzle = 0 : i64, tensor = "S"}, {align = 4 : i64, atom = 16 : i64, axes = array<i64>, axis = 0 : i64, box = array<i64>, dim = "", element = "", kind = "pointer", permuted = 0 : i64, swizzle = 0 : i64, tensor = "counters"}, {align = 4 : i64, atom = 16 : i64, axes = array<i64>, axis = 0 : i64, box = array<i64>, dim = "", element = "", kind = "scalar", permuted = 0 : i64, swizzle = 0 : i64, tensor = "alpha"}], cluster = array<i64: 1, 1>, shared_bytes = 100000 : i64, sym_name = "C", threads = 128 : i64} : () -> ()
