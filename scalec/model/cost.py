@@ -339,7 +339,8 @@ def _launch(
     ]
     for number, x in enumerate((problem.lhs, problem.rhs)):
         if x.turned and x.stored.bits == PACKED_BITS:
-            rates_of[number] = math.ceil(made[number] / TURNED[0]) * TURNED[1] / schedule.converters / made[number]
+            sharing_out = max(1, schedule.converters)  # none are refused, behind a choice of tiles
+            rates_of[number] = math.ceil(made[number] / TURNED[0]) * TURNED[1] / sharing_out / made[number]
     beside, converted = 0.0, sum(map(operator.mul, made, rates_of)) + any(anew) * products + any(widened) * WIDENED[0]
     if in_registers(schedule):
         row = problem.lhs.copied_bytes(bk)

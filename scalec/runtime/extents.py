@@ -73,16 +73,16 @@ def bind_dims(spec: Called, views: Mapping[str, TensorView]) -> dict[str, int]:
             )
         giver.setdefault(e.dim, t.name)
         within = spec.ranges.get(e.dim)
-        if within is not None and not Range(*within).has(size):
+        if within is not None and not Range(*within).has(known):
             limit = spec.limits.get(e.dim)
             why = f"and {limit.reason}" if limit else f"the kernel was compiled for {e.dim} = {Range(*within)}"
             raise ArgumentError(
-                f"{t.name} has {e.dim} = {size}, {why}",
+                f"{t.name} has {e.dim} = {known}, {why}",
                 got=seen(t, view),
                 expected=f"{written(t)} with {e.dim} from {within[0]} to {within[1]}",
                 fix=limit.fix
                 if limit
-                else f"compile with a range that has {size}, or without {e.dim} in dims to leave it open",
+                else f"compile with a range that has {known}, or without {e.dim} in dims to leave it open",
             )
         if size > MOST:
             raise ArgumentError(

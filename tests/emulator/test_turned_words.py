@@ -11,6 +11,8 @@ import scalec
 from scalec.errors import ArgumentError, ScheduleError
 from scalec.layouts import AWQ_ORDER, awq_weights
 from scalec.runtime import emulated
+from scalec.runtime.dispatch import Program
+from scalec.sizes import Range
 from tests.emulator.running import TARGETS, refusals, run_on
 from tests.emulator.test_several_results import run
 
@@ -249,3 +251,22 @@ test_refused = refusals(
 def test_registers_take_rows_along_k() -> None:
     with pytest.raises(ScheduleError, match="a thread has elements that are adjacent along k"):
         scalec.compile(f"{AWQ} with convert=registers, swap=1", target="sm_90a")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_converters_are_refused(target: str) -> None:
+    with pytest.raises(ScheduleError, match="converters=0, and an operand is converted"):
+        scalec.compile("C[m,n] = A[m,k]:f16 @ B[k,n]:u4 with converters=0", target=target)
+
+
+def test_half_a_byte_behind_zero_points_is_in_no_range() -> None:
+    """n is odd, and the most that the kernel was compiled for; the bytes of Z have an element more."""
+    source = "C[m,n]:f32 = A[m,k]:f16 @ (B[k/8,n,k%8]:u4 - Z[k/32,n])"
+    program = scalec.compile(source, target="sm_90a", dims={"n": Range(33, 63)})
+    assert isinstance(program, Program)
+    (kernel,) = program.kernels
+    kernel.fixed = emulated.EmulatedDevice("sm_90a")
+    words, points = np.zeros((4, 64, 4), np.uint8), np.zeros((1, 32), np.uint8)
+    assert np.asarray(kernel(np.zeros((3, 32), np.float16), words[:, :63], points)).shape == (3, 63)
+    with pytest.raises(ArgumentError, match="compiled for n = 33:63"):
+        kernel(np.zeros((3, 32), np.float16), words, points)

@@ -11,7 +11,7 @@ from scalec.errors import ScalecError
 from tests.fuzz import draw as structured
 from tests.fuzz.case import Case
 from tests.fuzz.holes import ALWAYS_KNOWN, EXTENTS, PAIRS, TABLES, Pair
-from tests.fuzz.language import every, read
+from tests.fuzz.language import every, read, split
 from tests.fuzz.routing import ROUTINGS
 from tests.fuzz.schedules import converted, schedule, told
 from tests.fuzz.texts import FORMS, Form
@@ -109,6 +109,20 @@ def step_of(random: Random, text: str) -> str:
     return random.choice(g.steps).text.replace("\n", "; ")
 
 
+def written(operand: str, tensor: str, k: str) -> str:
+    """An operand of PAIRS, of a tensor `B[n,k]`."""
+    name, _, inside = tensor[:-1].partition("[")
+    *others, row, last = split(inside) if "," in inside else ("", inside)
+    at = ",".join([*filter(None, others), ""])
+    order = f"{row}/8*8 + {row}%2*4 + {row}%8/2"
+    return operand.format(
+        tensor, f"{name}Z[{','.join(split(inside))}", k=k,
+        words=f"{name}[{at}{last}/8,{row},{last}%8]", turned=f"{name}[{at}{last},{row}]",
+        awq=f"{name}[{at}{last}, {order}]", reverse=f"{name}[{at}{last}, {row}/8*8 + 7 - {row}%8]",
+        zeros=f"{name}Z[{at}{last}", order=order, row=row,
+    )  # fmt: skip
+
+
 def filled(random: Random, form: Form) -> tuple[str, int]:
     """The text of a form, and a step of K."""
     able = {
@@ -125,10 +139,7 @@ def filled(random: Random, form: Form) -> tuple[str, int]:
     def fill(match: re.Match[str]) -> str:
         name, _, inner = match.groups()
         if name in ("l", "r"):
-            tensor = inner or ""
-            return (pair.left if name == "l" else pair.right).format(
-                tensor, tensor.replace("[", "Z[", 1)[:-1], k=form.k
-            )
+            return written(pair.left if name == "l" else pair.right, inner or "", form.k)
         if name not in drawn:
             drawn[name] = str(pick(random, TABLES[name.rstrip("123456789")]))
         return drawn[name].replace("{0}", inner) if inner is not None else drawn[name]

@@ -11,8 +11,9 @@ from tests.fuzz.weights import GROUP_COUNT, Weighted
 
 
 class Pair(NamedTuple):
-    """Operands, {0} the tensor, {1} a tensor of zero points with its indices but for what follows K; their scales; a
-    step of K; where else than in "any" they may be; a weight."""
+    """Operands, {0} the tensor, {1} a tensor of zero points with its indices but for what follows K, {zeros} one with K
+    before rows, {words}, {turned}, {awq} and {reverse} the tensor in words, with rows last, and in orders of these;
+    their scales; a step of K; where else than in "any" they may be; a weight."""
 
     left: str
     right: str
@@ -79,6 +80,28 @@ PAIRS: tuple[Pair, ...] = tuple(Pair(*row) for row in (
     ("{0}", "({0}:u4 - (1 + {1}/64]))", " scale(1x128, 1x64:bf16)", 2, "zeros", 1),
     ("{0}:bf16", "({0}:u4 - zp[{k}/128, n/8*8 + n%2*4 + n%8/2])", " scale(none, 1x128:f16)", 2, "zeros", 1),
     ("{0}:f16", "({0}:i4 - (zp[n/16*16 + 15 - n%16]:i8 - 3))", " scale(none, 1x{k}:f16)", 2, "zeros", 1),
+    ("{0}:f16", "({words}:u4 - ({zeros}/128,{row}]:u4 + 1))", " scale(none, 1x128:f16@col)", 1, "stored", 2),
+    ("{0}:bf16", "{words}:i4", " scale(none, 1x64:bf16)", 1, "grouped stored", 1),
+    ("{0}:e4m3", "({words}:u4 - 8)", " scale(1x128, 1x128:f16)", 1, "grouped stored", 1),
+    ("{0}:bf16", "{words}:nvfp4", "", 1, "grouped stored", 1),
+    ("{words}:e2m1", "{0}:f16", " scale(1x32, none)", 1, "stored", 1),
+    ("{0}:f16", "({awq}:u4 - {zeros}/128, {order}])", " scale(none, 128x1:f16)", 1, "stored", 2),
+    ("{0}:bf16", "{turned}:i4", " scale(none, 64x1:bf16)", 1, "grouped stored", 2),
+    ("{0}:bf16", "({turned}:u4 - 8)", "", 1, "grouped stored", 1),
+    ("{0}:e4m3", "({awq}:u4 - {zeros}/64,{row}]:i8)", " scale(1x128, 128x1)", 1, "stored", 1),
+    ("{0}:bf16", "{reverse}:e2m1", " scale(none, 16x1:ue4m3)", 1, "grouped stored", 1),
+    ("{turned}:i4", "{0}:bf16", " scale(64x1:f16, none)", 1, "stored", 1),
+    ("{0}:tf32", "({awq}:i4 - 3)", " scale(none, 32x1)", 1, "stored", 1),
+    ("{0}:f16", "({0}:i4):f16", " scale(none, 1x128:f16)", 2, "grouped rounded", 2),
+    ("{0}:bf16", "({0}:u4 - 8):bf16", " scale(none, 1x64:bf16)", 2, "grouped rounded", 2),
+    ("{0}:bf16", "({0}:e4m3):bf16", " scale(none, 128x128:bf16)", 1, "grouped rounded", 2),
+    ("{0}:f16", "({words}:u4 - ({zeros}/128,{row}] + 1)):f16", " scale(none, 1x128:f16@col)", 1, "rounded", 2),
+    ("{0}:f16", "({awq}:u4 - {zeros}/128, {order}]):f16", " scale(none, 128x1:f16)", 1, "rounded", 2),
+    ("{0}:bf16", "({turned}:i4):bf16", " scale(none, 32x1:bf16)", 1, "grouped rounded", 1),
+    ("({0}:e5m2):bf16", "({0}:i4):bf16", " scale(1x128:bf16, 1x64:bf16)", 2, "rounded", 1),
+    ("({0}:i4):f16", "{0}:f16", " scale(1x64:ue4m3@col, none)", 2, "rounded", 1),
+    ("{0}:bf16", "({0}:mxfp8):bf16", "", 1, "rounded", 1),
+    ("{0}:bf16", "({0}:i4 - {1}/32]:i8):bf16", " scale(none, 1x32:ue8m0)", 2, "rounded", 1),
     ("quantize({0}:bf16, {{e}}, {{qb}})", "{0}:e4m3", "", 1, "blocks", 2),
     ("{0}:e5m2", "quantize({0}:nvfp4, {{e}}, {{qb}})", "", 2, "blocks", 2),
     ("quantize({0}, {{e}}, {{qb}})", "quantize({0}:f16, {{e1}}, {{qb1}})", " scale(1x32:ue8m0, none)", 1, "blocks", 1),

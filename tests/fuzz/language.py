@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from scalec.formats import FORMATS
+from scalec.formats import ELEMENT_TYPES, FORMATS
 from tests.fuzz.case import Level, Operand, Tree
 
 TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+(?:\.\d+)?(?:e-?\d+)?|\+=|.)")
@@ -227,6 +227,7 @@ class Program:
     lookups: dict[str, str]  # of each index tensor its kind: "gather", "scatter", "offsets", "low", "high" or "count"
     reached: dict[str, str]  # by "tensor_position" the index tensor that alone says how large that extent must be
     dims: tuple[str, ...]  # in order of appearance
+    eights: dict[str, str]  # of tensors of 4 bits whose last index lies in words or another order, how: see `in_rows`
 
     @property
     def results(self) -> tuple[Statement, ...]:
@@ -236,12 +237,66 @@ class Program:
 
 
 NAMES = re.compile(r"[A-Za-z_]\w*")
+WORDS = "words"
+LAST = "i"
+"""What an order calls the last index."""
+
+
+def in_rows(index: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """The indices of a tensor of 4 bits without how it is stored, and that: WORDS, or where element LAST of a row lies;
+    "" where it lies in rows, in order."""
+    last = index[-1]
+    if len(index) > 2 and re.fullmatch(r"(\w+)%8", last) and index[-3] == last.replace("%", "/"):
+        return (*index[:-3], index[-2], last[:-2]), WORDS
+    names = set(NAMES.findall(last))
+    if len(names) == 1 and "/" in last and "%" in last:
+        (name,) = names
+        return (*index[:-1], name), re.sub(rf"\b{name}\b", LAST, last)
+    return index, ""
+
+
+def places(order: str, n: int) -> list[int]:
+    """Where the elements of a row of n lie."""
+    return [eval(order.replace("/", "//"), {"__builtins__": {}}, {LAST: i}) for i in range(n)]
+
+
+def told_in_rows(tree: Tree, types: dict[str, str], eights: dict[str, str]) -> Tree:
+    """A tree whose operands of contractions are indexed in rows; notes how they are stored."""
+    op = tree[0]
+    if op == "@":
+        sides = []
+        for x in tree[1:3]:
+            name = multiplied(x)
+            sides.append(_unpacked(x, name, eights) if packed(types.get(name, "")) else x)
+        return (op, *sides, *tree[3:])
+    return tuple(told_in_rows(t, types, eights) if isinstance(t, tuple) and t in parts(tree) else t for t in tree)
+
+
+def _unpacked(tree: Tree, name: str, eights: dict[str, str]) -> Tree:
+    """A tree with the tensor of that name indexed in rows."""
+    if tree[0] == "tensor":
+        if tree[1] != name:
+            return tree
+        index, how = in_rows(tree[2])
+        if how:
+            eights[name] = how
+        return ("tensor", name, index, tree[3])
+    return tuple(_unpacked(t, name, eights) if isinstance(t, tuple) and t in parts(tree) else t for t in tree)
+
+
+def packed(kind: str) -> bool:
+    """Whether a type or format has elements of 4 bits."""
+    kind = FORMATS[kind].element if kind in FORMATS else kind
+    return kind in ELEMENT_TYPES and ELEMENT_TYPES[kind].bits == 4
 
 
 @cache
 def read(text: str) -> Program:
     """A program of its text."""
+    eights: dict[str, str] = {}
     statements = tuple(Reader(x).statement() for x in split(text, ";"))
+    types = {t[1]: t[3] for s in statements for t in every(s.tree) if t[0] == "tensor" and t[3]}
+    statements = tuple(replace(s, tree=told_in_rows(s.tree, types, eights)) for s in statements)
     made = {s.result.name for s in statements}
     tensors: dict[str, Operand] = {}
     sides: dict[str, str] = {}
@@ -287,7 +342,7 @@ def read(text: str) -> Program:
                 if zero:  # whose extents are those of what they are of
                     tensors[zero[1]] = replace(tensors[zero[1]], type=tensors[zero[1]].type or tensors[name].type)
                     reached = {at: of for at, of in reached.items() if at.rpartition("_")[0] != zero[1]}
-    return Program(statements, tensors, sides, lookups, reached, tuple(dims))
+    return Program(statements, tensors, sides, lookups, reached, tuple(dims), eights)
 
 
 def multiplied(tree: Tree) -> str:
@@ -296,8 +351,9 @@ def multiplied(tree: Tree) -> str:
 
 
 def zeros_of(tree: Tree, tensors: dict[str, Operand]) -> Any:
-    """The zero points of an operand, a tree; None without."""
-    tree = tree[1] if tree[0] == "quantize" else tree
+    """The zero points of an operand, a tree; None without, and where it is computed: of f32, or a scalar."""
+    tree = tree[1] if tree[0] in ("quantize", "rounded") else tree
     if tree[0] != "-" or tree[1][0] != "tensor" or tensors[tree[1][1]].element not in ("u4", "i4"):
         return None
-    return tree[2]
+    computed = any(t[0] == "name" or (t[0] == "tensor" and t[3] in ("f32", "bf16", "f16")) for t in every(tree[2]))
+    return None if computed else tree[2]

@@ -19,7 +19,7 @@ from tests.fuzz import bounds
 from tests.fuzz.bounds import LARGEST, LEAST, ROUND, SPAN, Bounded, Slack
 from tests.fuzz.case import Operand, Tree
 from tests.fuzz.groups import apart
-from tests.fuzz.language import NAMES, Program, Range, Statement, every, multiplied, zeros_of
+from tests.fuzz.language import NAMES, WORDS, Program, Range, Statement, every, multiplied, places, zeros_of
 from tests.fuzz.steps import apply, exponentials, folded, transformed
 
 Array = NDArray[Any]
@@ -71,7 +71,8 @@ class Meaning:
     def __init__(
         self, program: Program, sizes: dict[str, int], values: dict[str, Any], functions: bool = False
     ) -> None:
-        self.program, self.sizes, self.values, self.functions = program, sizes, values, functions
+        self.program, self.sizes, self.functions = program, sizes, functions
+        self.values = values | {n: unpacked(program, n, values[n], sizes) for n in program.eights if n in values}
         self.made = {s.result.name: s for s in program.statements}
         self.axes = {d: i for i, d in enumerate(program.dims)}
         self.names = frozenset(self.axes)
@@ -142,6 +143,10 @@ class Meaning:
             loose = self.tensor(name, index, np.where(np.isinf(scales), np.inf, 0.0), left)
             return Value(made.dims, Bounded(made.of.value, loose.of.value), made.skips)
         zeros = zeros_of(tree, tensors)
+        if tree[0] == "rounded" and (zeros is not None or tree[1][0] == "tensor"):
+            of, kind = tree[1:]
+            exact = self.operand(of, side, s, left)
+            return Value(exact.dims, Bounded(round_to(exact.of.value, kind)), exact.skips)
         if zeros is None:
             if tree[0] != "rounded":
                 tree = ("rounded", tree, tensors[multiplied(tree)].element)
@@ -416,6 +421,26 @@ class Meaning:
             if s.tree[0] == "stochastic":
                 stored.bits = random_bits(shape, [int(self.values[name][at]) for name, at in s.tree[2]])
             return stored
+
+
+def unpacked(program: Program, name: str, array: Array, sizes: dict[str, int]) -> Array:
+    """A tensor in words, or in an order, as rows of its last index."""
+    how, n = program.eights[name], sizes[program.tensors[name].index[-1]]
+    if how != WORDS:
+        return array[..., places(how, n)]
+    at = np.arange(n)
+    return np.moveaxis(array[..., at // 8, :, at % 8], 0, -1)
+
+
+def stored(program: Program, name: str, mask: Array, shape: tuple[int, ...]) -> Array:
+    """A mask of a tensor's rows as the tensor is stored; of what no row has it is False."""
+    how, at = program.eights.get(name, ""), np.arange(mask.shape[-1])
+    made = np.zeros(shape, bool)
+    if how == WORDS:
+        made[..., at // 8, :, at % 8] = np.moveaxis(mask, -1, 0)
+    else:
+        made[..., places(how, mask.shape[-1]) if how else at] = mask
+    return made
 
 
 def together(values: list[Value]) -> Terms:

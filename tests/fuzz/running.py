@@ -22,6 +22,7 @@ from scalec.checking.guarded import written
 from scalec.emulator.findings import Finding
 from scalec.emulator.stats import Stats
 from scalec.errors import ArgumentError, DeviceError, ScalecError, ScheduleError, SourceError, UnsupportedError
+from scalec.formats import WORDS
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.lowering import ptxas
@@ -327,8 +328,10 @@ def views(case: Drawn, spec: KernelSpec) -> dict[str, dict[str, Any]]:
     for t, pad, number in zip((*spec.operands, *spec.results), (*case.pads, *[0] * 99), (*case.views, *[0] * 99)):  # noqa: B905
         inner, *outer = memory_order(t) or (0,)
         outer.reverse()
+        rows = [outer.pop()] if t.layout == WORDS else []  # words of adjacent rows lie beside each other
         if number:
             Random(number).shuffle(outer)
+        outer += rows
         made[t.name] = {"pad": pad, "order": [*outer, inner] if t.shape else None, "gap": number % 3}
     return made
 

@@ -18,6 +18,7 @@ from tests.fuzz.case import SUMS, Case, Operand
 from tests.fuzz.draw import draw
 from tests.fuzz.kinds import KINDS
 from tests.fuzz.language import read
+from tests.fuzz.meaning import stored, unpacked
 from tests.fuzz.running import Launched, Outcome, check
 from tests.fuzz.written import Written, from_json
 
@@ -98,6 +99,33 @@ PLAIN = Case(
     "sm_120a", (Operand("A", ("m", "k")), Operand("B", ("n", "k"))), Operand("C", ("m", "n"), "f32"),
     launches=({"m": 9, "n": 11, "k": 400},),
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("operand", "index", "how"),
+    [
+        ("(B[g,k/8,n,k%8]:u4 - (Z[g,k/128,n] + 1)):f16", ("g", "n", "k"), "words"),
+        ("B[k, n/8*8 + n%2*4 + n%8/2]:i4", ("k", "n"), "i/8*8 + i%2*4 + i%8/2"),
+        ("B[k/8,n,k%8]:e4m3", ("k/8", "n", "k%8"), ""),
+    ],
+)
+def test_how_elements_of_4_bits_are_stored(operand: str, index: tuple[str, ...], how: str) -> None:
+    program = read(f"C[m,n] = A[m,k]:f16 @ {operand}")
+    assert (program.tensors["B"].index, program.eights.get("B", "")) == (index, how)
+
+
+def test_elements_of_4_bits_as_they_are_stored() -> None:
+    rows, program = np.arange(60).reshape(3, 20), read("C[m,n] = A[m,k]:f16 @ B[k/8,n,k%8]:u4")
+    words = np.full((3, 3, 8), -1)
+    for n, k in np.ndindex(3, 20):
+        words[k // 8, n, k % 8] = rows[n, k]
+    assert (unpacked(program, "B", words, {"n": 3, "k": 20}) == rows).all()
+    assert (stored(program, "B", rows >= 0, words.shape) == (words >= 0)).all()
+    program = read("C[m,n] = A[m,k]:f16 @ B[k, n/8*8 + n%2*4 + n%8/2]:u4")
+    words = np.array([[0, 2, 4, 6, 1, 3, 5, 7, 8, -1, -1, -1, 9, -1, -1, -1]])
+    assert (unpacked(program, "B", words, {"n": 10, "k": 1}) == np.arange(10)).all()
+    assert (stored(program, "B", np.ones((1, 10), bool), words.shape) == (words >= 0)).all()
+
 
 FAULTS = {
     "wrong": (r"(st\.global\.f32 \[%rd15 \+ 0\], )%\w+", r"\g<1>0f00000000"),

@@ -146,7 +146,7 @@ class Written:
 
     def route(self, sizes: dict[str, int], values: dict[str, Any], rng: np.random.Generator) -> None:
         """Fills index tensors; and elements that nothing reads, with the worst that there is."""
-        from tests.fuzz.meaning import Meaning
+        from tests.fuzz.meaning import Meaning, stored
         from tests.fuzz.routing import route
 
         for name in self.read.lookups:
@@ -157,6 +157,7 @@ class Written:
         for name, x in self.read.tensors.items():
             kept = meaning.reads.get(name)
             if kept is not None and not kept.all() and x.element in ELEMENT_TYPES:
+                kept = stored(self.read, name, kept, values[name].shape) if name in self.read.eights else kept
                 values[name] = worst(values[name], kept, x.element)
 
     def to_json(self) -> str:
