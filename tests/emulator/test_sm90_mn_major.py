@@ -7,6 +7,7 @@ import pytest
 
 from tests.emulator.running import Ran, run_on
 from tests.emulator.test_groups import Device
+from tests.emulator.test_several_results import run as of_groups
 from tests.tiers import fields
 
 STORED = {"A": "A[k,m]{0} @ B[n,k]{0}", "B": "A[m,k]{0} @ B[k,n]{0}", "both": "A[k,m]{0} @ B[k,n]{0}"}
@@ -83,3 +84,17 @@ def test_groups(source: str, dims: dict[str, int]) -> None:
     value, points = made.expected()
     assert np.array_equal(written, points)
     assert np.array_equal(got[points], value[points])
+
+
+RANGE = "for k in off[g]:off[g+1]"
+
+
+@pytest.mark.once("element")
+@pytest.mark.parametrize("element", ["e4m3", "i8", "tf32"])
+@pytest.mark.parametrize("stored", ["m,k k,n", "k,m k,n"])
+def test_ranges_of_k_cut_each_contraction(stored: str, element: str) -> None:
+    """Where warps turn operands, those of a gated layer lie one behind the other."""
+    left, right = stored.split()
+    product = f"X[{left}]:{element} @ {{}}[{right}]:{element} {RANGE}"
+    source = f"G[g,m,n] = {product.format('V')}; U[g,m,n] = {product.format('W')}; H[g,m,n]:f32 = silu(G) * U"
+    of_groups(source, "sm_90a", {"m": 24, "n": 72, "k": 203, "g": 3}, "k" if element == "i8" else "")

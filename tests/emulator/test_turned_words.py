@@ -68,6 +68,9 @@ def test_program(target: str, name: str, size: int) -> None:
 
 
 ZERO = f"Z[k/32, {AT}]"
+RANGE = "for k in off[g]:off[g+1]"
+HALF = f"[g,m,n] = X[m,k]:bf16 @ {{}}[k,n]:i4 {RANGE}; "
+GATED_BY_RANGES = f"G{HALF.format('V')}U{HALF.format('W')}H[g,m,n]:f32 = silu(G) * U"
 MORE: list[tuple[str, dict[str, int], str]] = [
     (f"C[b,m,n]:f32 = A[b,m,k]:bf16 @ (B[b,k, {AT}]:u4 - Z[b,k/32, {AT}]) scale(none, 64x1:f16)", {"b": 3}, ""),
     (f"C[b,m,n]:f32 = A[b,m,k]:bf16 @ B[k, {AT}]:i4", {"b": 3}, ""),
@@ -87,6 +90,8 @@ MORE: list[tuple[str, dict[str, int], str]] = [
     (f"C[m,n]:f32 = A[idx[m],k]:bf16 @ (B[k, {AT}]:u4 - {ZERO}) scale(none, 128x1)", {"A_0": 50}, ""),
     ("C[g,m,n]:f32 = A[m,k]:bf16 @ B[k,n]:i4 for k in off[g]:off[g+1]", {"g": 3}, ""),
     (f"C[g,m,n]:f32 = A[m,k]:bf16 @ (B[k, {AT}]:u4 - 8) for k in off[g]:off[g+1]", {"g": 3}, ""),
+    (GATED_BY_RANGES, {"g": 3}, ""),  # strips, each of which a range cuts
+    (GATED_BY_RANGES.replace(":i4", ":i4 scale(none, 64x1:f16)").replace("+1]", "+1] apart"), {"g": 3}, ""),
     (
         f"H[m,n]:f32 = silu(X[m,k]:f16 @ (V[k, {AT}]:u4 - {ZERO}) scale(none, 64x1)) * "
         f"(X[m,k]:f16 @ (W[k, {AT}]:u4 - Y[k/32, {AT}]) scale(none, 64x1))",

@@ -132,6 +132,8 @@ FORMS: dict[str, Form] = {
     "stored, batches": Form("C[b,m,n]{t} = {of ({l A[b,m,k]} @ {r B[b,n,k]}{s})}", 1, {"b": "few"}, "stored"),
     "stored, gated": Form("G[m,n] = {l X[m,k]} @ {r V[n,k]}{s}; H[m,n]{q} = {fn}(G) * ({l X[m,k]} @ {r W[n,k]}{s})", 1, {}, "stored"),
     "stored, parts of K": Form("C[g,m,n]{add}= {l A[m,k]} @ {r B[n,k]}{s} for k in off[g]:off[g+1]{by}", 1, GROUP, "stored"),
+    "stored, gated parts of K": Form("G[g,m,n] = {l X[m,k]} @ {r V[n,k]}{s} for k in off[g]:off[g+1]; H[g,m,n]{t} = {fn}(G) *"
+                                     " ({l X[m,k]} @ {r W[n,k]}{s}) for k in off[g]:off[g+1]", 1, GROUP, "stored"),
     "stored, adapters": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s} + {maybe (D[m,j]:bf16 @ E[n,j]:bf16)})}", 1, {}, "stored"),
     "rounded": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 3, {}, "rounded"),
     "rounded, blocks": Form("C[m,n]{q} = {l A[m,k]} @ {r B[e[m/{B}],n,k]}{s}", 1, {}, "rounded"),

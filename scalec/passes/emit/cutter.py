@@ -178,9 +178,11 @@ class Cutter(Gatherer):
             bits, stored = operand.stored.bits, operand.stored.bits if operand.converted else operand.shared_bits
             tile, shift = h.stored.get(side.label, h.tiles[side.label]), self.shift(operand, w)
             bounds = [x if shift is None else self.e.arith("arith.addi", x, shift) for x in (low, high)]
-            operands = [tile, cursor, *bounds]
-            mn = int(operand.stored_mn_major)
-            self.e.op("tile.cut_k", operands=operands, each=8 * CHUNK // stored, bits=bits, mn=mn)
+            mn, tiles = int(operand.stored_mn_major), [tile]
+            if operand.turned:  # strips lie one behind the other, each of all of the block's K
+                tiles = [self.turned_strip(h, side, number) for number in range(len(side.strips))]
+            for own in tiles:
+                self.e.op("tile.cut_k", operands=[own, cursor, *bounds], each=8 * CHUNK // stored, bits=bits, mn=mn)
             plan = self.word_plan(side)
             if plan is not None and plan.bulk:
                 operands = [h.scale_tiles[side.label], cursor, low, high]
