@@ -51,6 +51,15 @@ def rounded(source: Source, span: Span, value: Value, said: ast.Name | None) -> 
     return Rounded(span, value.dims, value, said.text if said is not None else "", of)
 
 
+def integers(value: Value) -> str:
+    """What to do where a computed operand is zero points less but for its type, `(B[n,k] - 8)`; "" elsewhere."""
+    if not isinstance(value, Rounded) or value.of is None or value.of.type:
+        return ""
+    if not isinstance(value.value, Apply) or value.value.function != "-":
+        return ""
+    return f"say {value.of.name}'s type, u4 or i4, if that is what zero points are subtracted of; else scale it by hand"
+
+
 def of_all(value: Value) -> tuple[Value, tuple[str, ...], tuple[affine.Linear, ...]] | None:
     """relu(A[idx[m],k]) as relu(A[A_0,k]) at A_0 = idx[m]: what is computed of a tensor at an index from memory is
     computed of all of it, in its order, and read at that index. None where no tensor alone is read so, or something

@@ -225,6 +225,7 @@ class Resolver:
         computed = self.names.defined.get(node.name.text)
         if computed is not None:
             return cast(Read, self._use_at(node, computed)), False
+        words.check_read(self.source, node, self.names.tensors.get(node.name.text), how)
         tensor = self.names.tensor(node.name, len(node.indices), node.span)
         words.note(self.source, node, tensor, how)
         index = self.names.indices(tensor, node.indices)
@@ -491,7 +492,7 @@ class Resolver:
                     "only a tensor in memory has scales",
                     got=self.source.text[item.span[0] : item.span[1]],
                     expected="none for an operand that is computed",
-                    fix="scale the tensors inside it by hand, or give them formats",
+                    fix=operands.integers(value) or "scale the tensors inside it by hand, or give them formats",
                 )
 
 

@@ -183,7 +183,35 @@ def _check_halves(source: Source, node: ast.Tensor, halves: dict[int, _Half], ea
                 else f"{node.name.text} is in words of {name}, and {name}/{each} and {name}%{each} stand elsewhere",
                 got=f"{node.name.text}[{','.join(source.text[slice(*x.span)] for x in node.indices)}]",
                 expected=f"{_wanted(source, node, name, each)}: words of {each} elements of {name}",
+                fix=_together(source, node, half, other),
             )
+
+
+def _together(source: Source, node: ast.Tensor, half: _Half, other: Sequence[_Half]) -> str:
+    """What to do where words have rows of several indices beside each other, `B[k/8,n,h,k%8]`; "" elsewhere."""
+    spans = [x.span for x in node.indices]
+    above, last = (half, other[0]) if other and half.operator == "/" else (None, None)
+    if above is None or last is None or spans.index(last.span) != len(spans) - 1:
+        return ""
+    rows = [source.text[slice(*x)] for x in spans[spans.index(above.span) + 1 : -1]]
+    if len(rows) < 2:
+        return ""
+    first = [source.text[slice(*x)] for x in spans[: spans.index(above.span) + 1]]
+    one = f"{node.name.text}[{','.join([*first, rows[-1], source.text[slice(*spans[-1])]])}]"
+    return f"view {' and '.join(rows)} as one index, {one}, and the result likewise"
+
+
+def check_read(source: Source, node: ast.Tensor, known: Tensor | None, how: How) -> None:
+    """Refuses a tensor that a product reads in words, or in an order, and something else as such, too."""
+    if known is None or not in_words(node) or how != ROWS or not (known.words or known.order):
+        return
+    raise source.error(
+        node.span,
+        f"{known.name} is stored in words, or in an order of its own, and is read by what does not multiply it",
+        got=source.text[slice(*node.span)],
+        expected="such elements in products alone, as they are",
+        fix=f"compute it outside the program, of a copy of {known.name} that is indexed by its rows and its sum",
+    )
 
 
 def _names(node: ast.Node) -> set[str]:

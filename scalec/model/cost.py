@@ -25,8 +25,8 @@ from scalec.passes.plan.promotion import slices
 from scalec.passes.plan.resources import part_rooms, turns, units
 from scalec.passes.plan.warps import scales_apart
 from scalec.passes.problem.access import elements
+from scalec.passes.problem.fragments import scales_of_word
 from scalec.passes.problem.types import FAR, UNEVEN, Problem
-from scalec.passes.problem.words import scales_of_word
 
 CONVERTED = 0.032
 """Nanoseconds of a byte that warpgroups convert operands to. H100, 2026-11-25, one of them, tiles of 64x16 at

@@ -8,9 +8,9 @@ from scalec.formats import FRAGMENTS, FRAGMENTS_TEXT, IN_ORDER, fragments
 from scalec.ir.schedule import Request, Schedule
 from scalec.model import space
 from scalec.model.cost import Costs
+from scalec.passes.problem.fragments import no_fragments
 from scalec.passes.problem.operand import Operand
 from scalec.passes.problem.types import Problem
-from scalec.passes.problem.words import no_fragments
 
 LEAST = 0.97
 """The share of the time from which on nothing is said: the model is no closer."""

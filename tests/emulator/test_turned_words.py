@@ -249,6 +249,9 @@ test_refused = refusals(
         ("C[m,n] = A[m,k]:i8 @ B[k,n]:i4", "no tensor-core instruction for i4"),
         ("C[m,n] = (A[k,m]:u4 - 8) @ (B[k,n]:u4 - 8)", "A and B have zero points"),
         ("C[m,n] = A[m,k]:i4 @ (B[k,n]:u4 - 8)", "may end in half a byte"),
+        (AWQ.replace("128x1:f16", "1x128:f16@col"), "fix: say 128x1, as B has k before n"),
+        ("C[m,n] = A[m,k]:e4m3 @ B[k,n]:e4m3 scale(1x128, 1xn)", "fix: quantise B in blocks of 16 along k"),
+        (f"C[m,n] = A[m,k]:f16 @ B[k, {AT}]", "fix: say a type of 4 bits, B[k, "),
     ]
 )
 

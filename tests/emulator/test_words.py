@@ -126,6 +126,10 @@ test_refused = refusals(
         ("G[m,n] = X[m,k] @ W[k/8,2*n,k%8]:i4", "words of adjacent ones lie beside each other"),
         ("C[m,k] = A[m,n] @ B[k/8,n,k%8]:i4", "tiles have rows of k"),
         ("C[m,n] = A[m,k] @ B[n/8,k,n%8]:i4", "tiles have rows of n"),
+        ("C[m,n] = A[m,k] @ B[k/8,n,k%8]", "fix: say a type of 4 bits, B[k/8, n, k%8]:u4, if it is in words"),
+        ("C[m,n] = A[m,k] @ (B[k/8,n,k%8] - 8)", "fix: say a type of 4 bits, B[k/8, n, k%8]:u4, if it is in words"),
+        ("C[b,m,n] = A[b,m,k] @ B[b,n,k] scale(1x1x128, 1x128x1)", "fix: quantise B in blocks of 16 along k"),
+        ("C[b,m,n] = A[b,m,k] @ B[b,k,n]:e4m3 scale(1x1x128, 1x128)", "fix: say 128x1, as B has k before n"),
     ]
 )
 

@@ -16,6 +16,7 @@ from scalec.passes.problem.epilogue import EpilogueReader
 from scalec.passes.problem.operand import Operand, OperandInput
 from scalec.passes.problem.sources import elements_read, is_op, unscaled, whole_of
 from scalec.passes.problem.types import STORED, Problem
+from scalec.passes.problem.words import without_type
 from scalec.passes.problem.written import element_of
 
 OUTSIDE = "compute it outside the program"
@@ -59,9 +60,11 @@ def elements_of(walk: EpilogueReader, value: Any, rounded: bool = True) -> tuple
         fix = "write zeros into the operand outside of the range, by a program of its own, and multiply that"
         raise refused(walk, op, f"an operand is computed of a temporary with a range of {over}", "all of it", fix)
     if view is None:
-        raise refused(
-            walk, op, _several(walk, op), "one tensor that has all its indices, and others along K or its rows"
-        )
+        reads = [x.owner.opview for x in op.views]
+        untyped = (without_type(_called(walk, x), walk.results_of(map_of(x.map))) for x in reads)
+        fix = next(filter(None, untyped), OUTSIDE)
+        expected = "one tensor that has all its indices, and others along K or its rows"
+        raise refused(walk, op, _several(walk, op), expected, fix)
     element = element_of(value, "a computed operand")
     if rounded and element.name not in MADE:
         expected = " or ".join(MADE)
@@ -71,19 +74,24 @@ def elements_of(walk: EpilogueReader, value: Any, rounded: bool = True) -> tuple
     return view.source, ops_of(op)
 
 
+def _called(walk: EpilogueReader, read: Any) -> str:
+    """The tensor that a read is of."""
+    value = unscaled(read.source)
+    return walk.tensor(value) if value in walk.arguments else "a temporary"
+
+
 def _several(walk: EpilogueReader, op: Any) -> str:
     """What a map that makes an operand reads, of which no one tensor has all of its indices, and what these lack."""
     reads = [(view.owner.opview, dims_in(map_of(view.owner.opview.map))) for view in op.views]
     own = dims_in(map_of(op.map))
 
     def text(read: Any) -> str:
-        value = unscaled(read.source)
-        name = walk.tensor(value) if value in walk.arguments else "a temporary"
-        return f"{name}[{', '.join(walk.results_of(map_of(read.map)))}]"
+        return f"{_called(walk, read)}[{', '.join(walk.results_of(map_of(read.map)))}]"
 
     whole = [text(read) for read, dims in reads if dims == own]
     if whole:
-        return f"an operand is computed of {' and '.join(whole)}, which have all its indices"
+        have = "has" if len(whole) == 1 else "have"
+        return f"an operand is computed of {' and '.join(whole)}, which {have} all its indices"
     indices = ", ".join(walk.dims[d] for d in sorted(own))
     lacks = [(text(r), " and ".join(walk.dims[d] for d in sorted(own - dims))) for r, dims in reads if dims]
     found = " and ".join(f"{tensor}, which lacks {some}" for tensor, some in lacks)

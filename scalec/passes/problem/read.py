@@ -24,6 +24,7 @@ from scalec.passes.problem.contraction import (
     terms_of,
 )
 from scalec.passes.problem.folds import NOT_YET, check_folds, fold_of
+from scalec.passes.problem.fragments import check_fragments
 from scalec.passes.problem.gather import check_left_out, check_summed, with_scales_of_rows
 from scalec.passes.problem.half_bytes import check_half_bytes
 from scalec.passes.problem.lookups import check_cut, shifted
@@ -54,7 +55,7 @@ from scalec.passes.problem.spans import with_spans
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.passes.problem.whole_sums import check_depth
 from scalec.passes.problem.windows import check_filled, dim_of, masks
-from scalec.passes.problem.words import check_fragments, check_words
+from scalec.passes.problem.words import check_words
 from scalec.sizes import MOST
 from scalec.targets import MmaShape, Target
 

@@ -35,7 +35,7 @@ from scalec.passes.problem.operand import (
     promotion_step,
 )
 from scalec.passes.problem.sources import below, quantization, unscaled
-from scalec.passes.problem.words import order_along
+from scalec.passes.problem.words import exchanged, order_along, without_type
 from scalec.passes.problem.written import element_of
 from scalec.passes.problem.zero_points import ZeroPoints, bounds_of, read_zero_points
 from scalec.targets import ATOM, MOST_INDICES, PADDED_ALIGN, PADDED_ROW, MmaShape, Target
@@ -118,7 +118,8 @@ class OperandReader(NamedScales):
             raise UnsupportedError(
                 f"{name}[{', '.join(order)}] has a computed index",
                 expected="indices that are dimensions",
-                fix="pass " + (such if number is None else f"a view of {name} without the index {number}"),
+                fix=without_type(name, order)
+                or "pass " + (such if number is None else f"a view of {name} without the index {number}"),
                 place=place_of(value),
             )
         transposed = order[-1] == rows.name
@@ -301,6 +302,7 @@ class OperandReader(NamedScales):
         if not (in_mma and along_k == WHOLE) and (along_k % step or along_k < step):
             least = finest(element_of(unscaled(op.values), operand).name, self.target)
             step = least if not in_mma and along_k % least else step
+            other = exchanged([*blocks.values()], order.index(rows.within or rows.name), order.index(k.name), step)
             raise UnsupportedError(
                 f"{name} has one scale for "
                 + (
@@ -310,7 +312,9 @@ class OperandReader(NamedScales):
                 ),
                 expected=f"a multiple of {step}"
                 + ("" if whole else f", or the whole of {k.name}{', of known size' * (along_k == WHOLE)}"),
-                fix=f"quantise {operand} in blocks of {step} along {k.name}, or fold {name} into {operand} "
+                fix=f"say {other}, as {operand} has {k.name} before {rows.name}"
+                if other
+                else f"quantise {operand} in blocks of {step} along {k.name}, or fold {name} into {operand} "
                 "before the call and pass it as bf16",
                 place=place,
             )
