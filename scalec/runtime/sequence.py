@@ -210,8 +210,7 @@ class Sequence:
         if outs is not None:
             self.check_overlaps(operands, outs)
             if any(t.inout for t in self.spec.results) and not torch_calls.tracing():
-                for bound in self._bound(operands, outs, stream):
-                    bound()
+                self.launched(self._bound(operands, outs, stream))
                 return outs[0] if len(outs) == 1 else outs
         for launch, (inputs, results), ahead in zip(self.launches, self._steps, self._ahead, strict=True):
             given, out = self._given(have, inputs, ahead), None
@@ -226,6 +225,14 @@ class Sequence:
         made = tuple([have[name] for name in self._names])
         return made[0] if len(made) == 1 else made
 
+    def launched(self, every: Iterable[Any]) -> None:
+        """Launches what is bound, one behind the other."""
+        try:
+            for bound in every:
+                bound()
+        except ArgumentError as error:  # of what index tensors hold
+            raise self._of_caller(error) from None
+
     def _bound(self, operands: tuple[Any, ...], outs: tuple[Any, ...], stream: Any) -> list[Any]:
         """Each launch, bound to its operands and results."""
         try:
@@ -239,8 +246,17 @@ class Sequence:
         what stands between is what its caller wrote."""
         said = [(rf"\b{name}\b", f"{given}.mT") for name, given in self.turned]
         own = [t.name for t in reversed(self.between) if not re.search(rf"\b{t.name}\b", self.source)]
+        said += [(rf"\b{re.escape(dim)}\b", text) for name in own for dim, text in self._dims_of(name)]
         said += [(rf"\b{name}\b(\[[^]]*\])?(:\w+)?", text) for name in own if (text := self._written(name))]
         return reworded(error, said)
+
+    def _dims_of(self, name: str) -> list[tuple[str, str]]:
+        """Dimensions that are called after a tensor between two launches, and what the caller's tensor calls them."""
+        statements = [x for launch in self.launches for x in re.split(r"[;\n]", _spec(launch).source)]
+        found = next((m for x in statements if (m := re.match(rf"\s*{re.escape(name)}\[([\w,]*)\]", x))), None)
+        if found is None:
+            return []
+        return [(f"{name}_{axis}", dim) for axis, dim in enumerate(found[1].split(","))]
 
     def _written(self, name: str) -> str:
         """What a tensor between two launches is, as far as one statement says; "" where none does."""
@@ -309,8 +325,7 @@ class BoundSequence:
         if (lie := self._lying()) != self._lie:
             self._sequence.check_overlaps(self._operands, self._outs)
             self._lie = lie
-        for bound in self._bound:
-            bound()
+        self._sequence.launched(self._bound)
         return self.out
 
     def __repr__(self) -> str:

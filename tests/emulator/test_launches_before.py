@@ -10,12 +10,13 @@ import pytest
 import scalec
 from scalec.checking.compare import compare
 from scalec.checking.launch import made_up
-from scalec.errors import UnsupportedError
+from scalec.errors import ArgumentError, UnsupportedError
 from scalec.launches import launches
+from scalec.runtime import emulated
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.sequence import Sequence
 from scalec.sizes import Range
-from tests.emulator.test_sequences import TARGETS, launched
+from tests.emulator.test_sequences import TARGETS, launched, upload
 from tests.tiers import SEEDS
 
 ANEW: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
@@ -389,3 +390,29 @@ def check(kernel: Sequence, target: str, program: str, sizes: dict[str, int]) ->
     outs, _ = launched(kernel, target, values, sizes)
     for found in compare(dict(zip((r.name for r in kernel.spec.results), outs, strict=True)), expected):
         assert found.ok, found
+
+
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize(
+    ("program", "wrong", "message"),
+    [
+        ("C[m,n]:f32 += A[m,k]:mxfp8 @ B[e[m/16],n,k]:mxfp6", "e", "no index of B[B_0,n,k]:mxfp6, which has 3 (B_0)"),
+        ("C[m,n]:f32 = A[m,k]:mxfp8 @ B[e[m/16],n,k]:mxfp6", "e", "no index of B[B_0,n,k]:mxfp6, which has 3 (B_0)"),
+        (
+            "C[m,n]:f32 += quantize(A[idx[m],k]:f32, e4m3, 1xk) @ B[n,k]:e4m3",
+            "idx",
+            "no index of the scale of quantize(A[A_0,k]:f32, e4m3, 1xk), which has 3 (A_0)",
+        ),
+    ],
+)
+def test_wrong_indices_are_told_of_what_the_caller_wrote(program: str, wrong: str, message: str, bound: bool) -> None:
+    sizes = {"m": 32, "n": 64, "k": 64, "A_0" if wrong == "idx" else "B_0": 3}
+    values, _ = made_up(program, sizes, 3)
+    values[wrong][0] = 77
+    kernel = scalec.compile(program, "sm_90a")
+    assert isinstance(kernel, Sequence)
+    device = kernel.fixed = emulated.EmulatedDevice("sm_90a")
+    arguments, outs = upload(device, kernel.spec, values, sizes)
+    with pytest.raises(ArgumentError) as refusal:
+        kernel.bind(*arguments, out=tuple(outs))() if bound else kernel(*arguments, out=tuple(outs))
+    assert message in refusal.value.message
