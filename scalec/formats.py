@@ -115,10 +115,12 @@ CONVERTED: dict[str, tuple[str, ...]] = {
     "u4": ("e4m3", "bf16", "f16", "tf32"),
     "e4m3": ("bf16", "f16", "tf32"),
     "e5m2": ("bf16", "f16", "tf32"),
+    "i8": ("bf16", "f16", "tf32"),
     "bf16": ("tf32",),
     "f16": ("tf32",),
 }
-"""Element types that each converts to without rounding, for whatever value, narrowest first."""
+"""Element types that each converts to without rounding, for whatever value, narrowest first. Products of
+WHOLE_SUMS alone are multiplied as they are, as their sums are whole numbers."""
 
 FOLDED: dict[tuple[str, str], tuple[str, ...]] = {
     ("e2m1", "ue4m3"): ("bf16", "f16", "tf32"),

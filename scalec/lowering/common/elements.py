@@ -163,6 +163,34 @@ def _8_to_tf32(stored: str) -> Callable[[Builder, Words], Words]:
     return lambda b, words: halves_to_tf32(b, to_f16(b, words))
 
 
+def _i8_to_f16(b: Builder, words: Words) -> Words:
+    """With its sign turned an i8 is the lowest bits of 1024 more than it is above -128: 5 instructions for four."""
+    found = []
+    for word in words:
+        bytes_, less = b.xor(word, 0x80808080), b.constant(0x64806480)
+        pairs = [b.pure("prmt.b32 $0, $1, 0x64646464, $2;", b.i32, bytes_, b.constant(x)) for x in _PAIRS]
+        found += [taken_away(b, x, [less], "f16") for x in pairs]
+    return found
+
+
+def _i8_to_bf16(b: Builder, words: Words) -> Words:
+    """Its lower seven bits are those of 128 and more; with its sign bit alone that is 128, or 256. 8 instructions for
+    four."""
+    found = []
+    for word in words:
+        pairs = [b.pure("prmt.b32 $0, $1, 0x43434343, $2;", b.i32, word, b.constant(x)) for x in _PAIRS]
+        found += [taken_away(b, b.and_(x, 0xFF7FFF7F), [b.and_(x, 0xFF80FF80)], "bf16") for x in pairs]
+    return found
+
+
+def _i8_to_tf32(b: Builder, words: Words) -> Words:
+    return bf16_to_tf32(b, _i8_to_bf16(b, words))
+
+
+_PAIRS = 0x4140, 0x4342
+"""What `prmt` takes to put each two bytes of a word below one of another."""
+
+
 def _e2m1_to_tf32(b: Builder, words: Words) -> Words:
     """Four of them, of half a word."""
     return bf16_to_tf32(b, _e2m1_to_16("bf16")(b, words)[:2])
@@ -278,6 +306,9 @@ _CONVERSIONS: dict[tuple[str, str], Callable[[Builder, Words], Words]] = {
     ("e2m1", "tf32"): _e2m1_to_tf32,
     ("e4m3", "tf32"): _8_to_tf32("e4m3"),
     ("e5m2", "tf32"): _8_to_tf32("e5m2"),
+    ("i8", "bf16"): _i8_to_bf16,
+    ("i8", "f16"): _i8_to_f16,
+    ("i8", "tf32"): _i8_to_tf32,
     ("bf16", "tf32"): bf16_to_tf32,
     ("f16", "tf32"): halves_to_tf32,
 }

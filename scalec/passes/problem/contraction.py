@@ -7,7 +7,17 @@ from itertools import product
 from typing import Any
 
 from scalec import zero_points
-from scalec.formats import ADDENDS, CONVERTED, ELEMENT_TYPES, FOLDED, NAMED, PACKED_BITS, WHOLE, element_spelled
+from scalec.formats import (
+    ADDENDS,
+    CONVERTED,
+    ELEMENT_TYPES,
+    FOLDED,
+    NAMED,
+    PACKED_BITS,
+    WHOLE,
+    WHOLE_SUMS,
+    element_spelled,
+)
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_in, dims_read, element, maps_of
 from scalec.passes.problem.operand import (
@@ -71,7 +81,8 @@ def multiplied_as(contract: Any, target: Target) -> tuple[MmaShape | None, tuple
     scales = {level.type for side in sides for level in side.levels} & target.scale_types()
     own = sides[0].element, sides[1].element
     found: list[tuple[bool, int, MmaShape, tuple[str, str]]] = []
-    for pair in product(sides[0].ways, sides[1].ways):
+    pairs = [*product(sides[0].ways, sides[1].ways)]
+    for pair in [own] if WHOLE_SUMS.issuperset(own) and own in pairs else pairs:
         family = target.mma_for(*pair, scales)
         ways = [side.applied(family, x) for side, x in zip(sides, pair, strict=True)] if family is not None else []
         if family is None or not all(ways) or not all(x.reads(family, y) for x, y in zip(sides, pair, strict=True)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import CONVERTED
+from scalec.formats import CONVERTED, WHOLE_SUMS
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_in, dims_read, map_of, maps_of
@@ -108,7 +108,8 @@ def check(walk: EpilogueReader, reduce: Any, name: str, operand: Operand, scaled
     if operand.stored_mn_major:
         raise refused(walk, reduce, f"{told} is contiguous along {operand.rows}", f"{told} contiguous along the sum")
     widens = "tf32" in (stored, *CONVERTED.get(stored, ()))
-    if operand.padded or operand.element.bits < 8 or not widens:
+    whole = operand.element.name in WHOLE_SUMS  # which no conversion writes
+    if operand.padded or operand.element.bits < 8 or not widens or whole:
         found = f"{told} is {stored}, multiplied as {operand.element.name}"
         raise refused(walk, reduce, found, "an operand multiplied as floating-point numbers of 8 bits or more")
 
