@@ -67,6 +67,11 @@ def test_every_number(target: str, element: str) -> None:
     np.testing.assert_array_equal(found.T, rows.astype(np.float32))
 
 
+def test_reduced_beside_a_product_of_both_it_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="A is i8, multiplied as i8"):
+        scalec.compile("C[m,n] = A[m,k]:i8 @ B[n,k]:i8; S[m]:f32 = sum[k](A[m,k]^2)", target="sm_90a")
+
+
 @pytest.mark.parametrize("scales", ["1x16, 1x16", "none, 1x48"])
 def test_products_of_two_are_summed_as_they_are(scales: str) -> None:
     """In i32, so that they are never of 16 bits, whose sums f32 rounds."""
@@ -74,3 +79,8 @@ def test_products_of_two_are_summed_as_they_are(scales: str) -> None:
         scalec.compile(f"C[m,n] = A[m,k]:i8 @ B[n,k]:i8 scale({scales})", target="sm_90a")
     with pytest.raises(UnsupportedError, match="no tensor-core instruction for i8"):
         scalec.compile("C[m,n] = A[m,k]:i8 @ B[n,k]:i8", target="sm_103a")
+
+
+def test_scales_of_a_byte_beside_16_bits_are_told_of_f32() -> None:
+    with pytest.raises(UnsupportedError, match="fix: pass B_scale as f32, or convert B before the call"):
+        scalec.compile("C[m,n] = A[m,k]:bf16 @ B[n,k]:i8 scale(none, 1x32:ue8m0)", target="sm_100a")

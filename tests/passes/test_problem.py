@@ -134,11 +134,6 @@ REFUSED = {
         contraction(maps("m, n, k", "m floordiv 2, k", "n, k", "m, n"), A, B, C),
         "A.*has a computed index",
     ),
-    "mixed operands": (
-        contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B.replace("bf16", "i8"), C),
-        "sm_90a has no tensor-core instruction that multiplies bf16 by i8\n  got: A: bf16, B: i8\n"
-        "  expected: bf16 or e4m3/e5m2 or f16 or i8 or tf32 on both sides\n  fix: convert B before the call",
-    ),
     "operands without an instruction": (
         contraction(maps("m, n, k", "m, k", "n, k", "m, n"), A, B.replace("bf16", "f6E3M2FN"), C),
         "sm_90a has no tensor-core instruction for e3m2\n  got: A: bf16, B: e3m2\n.*\n  fix: convert B before",

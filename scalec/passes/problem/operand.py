@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from scalec.formats import ADDENDS, FRAGMENTS, IN_ORDER, WHOLE, ElementType
+from scalec.formats import ADDENDS, FRAGMENTS, IN_ORDER, NUMBERS, WHOLE, ElementType
 from scalec.passes.problem.access import Coord, Dim
 from scalec.passes.problem.zero_points import ZeroPoints
 from scalec.targets import ATOM, ATOMIC_SPAN, MmaShape, Target
@@ -308,3 +308,9 @@ class Product:
     def transposed(self) -> Product:
         """With its operands in each other's place."""
         return replace(self, lhs=self.rhs, rhs=self.lhs)
+
+
+def as_f32(*operands: Operand) -> str:
+    """What to do first about scales of a byte of operands that no instruction multiplies; "" where there are none."""
+    found = (s.name for x in operands for s in x.scales if s.type not in NUMBERS)
+    return next((f"pass {name} as f32, or " for name in found), "")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import CONVERTED, ELEMENT_TYPES, LAYOUTS, NUMBERS, PACKED_BITS, WHOLE, WORDS
+from scalec.formats import CONVERTED, ELEMENT_TYPES, LAYOUTS, NUMBERS, PACKED_BITS, WHOLE, WHOLE_SUMS, WORDS
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, dims_in, dims_read, element, map_of, symbols_in
@@ -32,6 +32,7 @@ from scalec.passes.problem.operand import (
     TURNED,
     Operand,
     Scale,
+    as_f32,
     promotion_step,
 )
 from scalec.passes.problem.sources import below, quantization, unscaled
@@ -155,7 +156,8 @@ class OperandReader(NamedScales):
         )
         turned = transposed and not reads and family is not None and stored.name in TURNED and row == rows.name
         turned = turned and (stored.bits > PACKED_BITS or (stored != element and rounded is None))
-        unknown = family is None and rounded is None and stored.bits == PACKED_BITS  # what is wrong is told later
+        packed = rounded is None and stored.bits == PACKED_BITS
+        unknown = family is None and (packed or element.name in WHOLE_SUMS)  # what is wrong is told later
         if transposed and not (reads or turned or unknown) and (own is not None or stored.name in CONVERTED):
             reason = f"the tensor core of {self.target.name} reads {element.name} contiguous along K only"
             last = ", ".join([*(x for x in order if x != k.name), k.name])
@@ -443,7 +445,7 @@ class OperandReader(NamedScales):
             expected=" or ".join(families) + " on both sides",
             fix=f"convert {' and '.join([lhs.name, rhs.name])} to one of these before the call"
             if a == b
-            else f"convert {(alone or rhs).name} before the call",
+            else f"{as_f32(lhs, rhs)}convert {(alone or rhs).name} before the call",
             place=place_of(self.arguments[(alone or rhs).argument_index]),
         )
 
