@@ -257,7 +257,7 @@ REFUSED = {
         "<program>:1:24: sm_120a has no tensor-core instruction that multiplies e4m3 by bf16\n"
         "  got: A: e4m3, B: bf16\n"
         f"  expected: {PAIRS}\n"
-        "  fix: convert B before the call",
+        "  fix: pass A_scale as f32, or convert B before the call",
     ),
     "C[m,n] = A[k,m]:bf16 @ B[n,k]:f16": (
         {},
