@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.emulator.running import by_turns, run_on
+from tests.emulator.test_several_results import run as gated
 from tests.emulator.test_sm100_mn_major import STORED, product
 
 TYPES = ["bf16", "f16", "tf32", "e4m3"]
@@ -122,3 +123,11 @@ def test_schedules_of_4_bit_elements(stored: str, schedule: str) -> None:
 def test_fused() -> None:
     run("C[m,n] += relu(A[k,m] @ B[k,n] + bias[n]) * 0.5", (72, 264, 336), 8, 5e-6)
     run("C[m,n] = alpha * gelu(A[m,k] @ B[k,n]) + R[m,n]", (72, 264, 336), 9, 5e-6)
+
+
+@pytest.mark.parametrize("element", ["e4m3", "i8"])
+def test_warps_of_gated_layers_have_columns_in_panels(element: str) -> None:
+    """Of two contractions, of rows of 32 bytes at least: of fewer warps along N."""
+    product = f"X[m,k]:{element} @ {{}}[k,n]:{element}"
+    source = f"G[m,n] = {product.format('V')}; H[m,n]:f32 = silu(G) * ({product.format('W')})"
+    gated(source, "sm_120a", {"m": 40, "n": 160, "k": 200}, "k" if element == "i8" else "")

@@ -39,3 +39,14 @@ def test_narrow_results_beside_promotion_do_not_spill_at_first(
     source = f"D[m,n]:{result} = A[m,k] @ B[n,k] scale({scales})"
     kernel = scalec.compile(source, target="sm_120a", dims={"m": 4096, "n": 7168, "k": 2048})
     assert not kernel.spec.dropped, kernel.spec.dropped
+
+
+@pytest.mark.parametrize("result", ["H[m,n]", "H[m,n]:f32"])
+def test_gated_layers_of_8_bits_by_n_have_a_tile(result: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four warps along N of a tile have rows of 16 bytes of each contraction, which no swizzle divides."""
+    on_path = shutil.which("ptxas")
+    if on_path is not None and not env.PTXAS.get():
+        monkeypatch.setenv("SCALEC_PTXAS", on_path)
+    source = f"G[m,n] = X[m,k]:e4m3 @ V[k,n]:e4m3; {result} = silu(G) * (X[m,k]:e4m3 @ W[k,n]:e4m3)"
+    kernel = scalec.compile(source, target="sm_120a")
+    assert "warps=4x2" in kernel.spec.schedule

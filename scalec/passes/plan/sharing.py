@@ -13,6 +13,9 @@ from scalec.targets import MmaShape
 
 Pair = tuple[int, int]
 
+SWIZZLED = 32
+"""Bytes of the narrowest swizzle, of which rows of a tile that is contiguous along N are multiples (`no_panels`)."""
+
 
 class Sharing(Protocol):
     """What is asked of it. `who` share a tile: warpgroups or warps, as each has an accumulator."""
@@ -105,12 +108,14 @@ class Alone(Sharing):
 
     def warps(self, problem: Problem, tile: tuple[int, ...], warpgroups: int) -> Pair:
         """So that they load the least of shared memory, and so that each has whole blocks of the result's scales, or a
-        part of one, and all columns that become one; of several contractions columns that copies bring to be turned."""
+        part of one, and all columns that become one; of several contractions columns that copies bring to be turned, or
+        in panels."""
         warps = WARPS * warpgroups
         ways = [(along, warps // along) for along in range(1, warps + 1) if warps % along == 0]
         fitting = [w for w in ways if not self.misfit(problem.family, tile, warpgroups, w)]
-        if problem.panes > 1 and problem.rhs.turned:
-            step = problem.panes * 8 * problem.target.tma_align // problem.rhs.stored.bits
+        if problem.panes > 1 and (problem.rhs.turned or problem.rhs.mn_major):
+            row = problem.target.tma_align if problem.rhs.turned else SWIZZLED
+            step = problem.panes * 8 * row // problem.rhs.stored.bits
             fitting = [w for w in fitting if tile[1] // w[1] % step == 0] or fitting
         block = problem.block
         if problem.swapped:
