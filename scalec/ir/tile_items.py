@@ -175,8 +175,8 @@ class RaggedTilesOp(Op, name="ragged_tiles", traits=[ir.NoTerminatorTrait]):
     walks them, which looks at `each` times as many groups together as it has lanes. `outer` are sizes as those of
     `tile.tiles`. `run`, optional: a cluster takes that many tiles or fewer one after the other, as in `tile.tiles`.
     `whole`, an optional unit attribute: each cluster has a share of all tiles, one behind the other, and walks runs:
-    the body takes one more number, where the run's rows end. `empty`, likewise: a group without rows or columns has a
-    tile, too, in which none are.
+    the body takes one more number, where the run's rows end. `empty`, optional: a group without rows or columns has a
+    tile, too, in which none are: it begins and ends at the multiple of this at or before where the group does.
     """
 
     m: ext.Operand[I32]
@@ -200,6 +200,8 @@ class RaggedTilesOp(Op, name="ragged_tiles", traits=[ir.NoTerminatorTrait]):
         if last.operation.name != "tile.bounds":
             refuse(f"bounds ends in {last.operation.name}, expected tile.bounds")
         i32, whole = ir.IntegerType.get_signless(32), "whole" in op.operation.attributes
+        if (step := optional(op, "empty", 1)) < 1:
+            refuse(f"empty is {step}, expected a step of at least 1")
         if whole and (str_of(op.axis), str_of(op.order), int_of(op.band)) != ("m", "n", 1):
             refuse("runs are of one column of tiles each, expected axis m, order n and a band of 1")
         extents(op, "tile", "cluster")

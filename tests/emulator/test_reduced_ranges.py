@@ -13,7 +13,7 @@ from scalec.checking.launch import made_up, values_of
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.runtime import emulated
-from tests.emulator.running import TARGETS, refusals
+from tests.emulator.running import TARGETS, launched, refusals
 from tests.emulator.test_reductions import run, same_whoever_finishes
 
 RANGE = "for m in off[g]:off[g+1]"
@@ -43,6 +43,7 @@ PROGRAMS = {
         f"T[m,n] = (A[m,k] @ B[g,n,k]) * w[g] + v[m] {RANGE}; S[g,n]:f32 = sum[m](abs(T)) {RANGE}", {"g": 3},
     ),
     "a gradient of groups": (f"D[g,n]:f32 = sum[m]((A[m,k] @ B[g,n,k]) * X[m,n] * relu(X[m,n])) {RANGE}", {"g": 3}),
+    "groups, alone, few columns": (f"R[n,g]:f32 = max[m](abs(A[m,k] @ B[g,n,k])) {RANGE}", {"g": 4, "n": 40}),
     "groups by name": (
         f"T[m,n] = A[m,k] @ B[e[g],n,k] {RANGE}; C[m,n] = T; R[g,n]:f32 = max[m](T) {RANGE}", {"g": 3, "B_0": 5},
     ),
@@ -82,7 +83,13 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str, target: str) -> None:
     source, more = PROGRAMS[name]
-    run(source, target, {"m": 150, "n": 200, "k": 64, **more}, "nk" if "D[m,n]" in source else "", launches=2)
+    run(
+        source,
+        target,
+        {"m": 150, "n": 200, "k": 64, **more},
+        "nk" if "D[m,n]" in source or more.get("n") else "",
+        launches=2,
+    )
 
 
 @pytest.mark.once("target")
@@ -146,6 +153,46 @@ def test_routings(target: str, name: str) -> None:
             made, wanted = values_of(x.spec, x), np.asarray(expected[x.spec.name], np.float64)
             assert np.allclose(np.asarray(made, np.float64), wanted, rtol=1e-3), x.spec.name
             assert not x.changed(dims)
+
+
+EMPTY = {
+    "scales of rows": (f"R[g,n]:f32 = max[m](abs(A[m,k] @ B[g,n,k] scale(1x128, 1x128))) {RANGE}", {}),
+    "converted": (f"R[g,n]:f32 = max[m](A[m,k]:bf16 @ (B[g,n,k]:u4 - Z[g,n,k/64]) scale(none, 1x64:bf16)) {RANGE}", {}),
+    "converted, scales of rows": (f"R[g,n]:f32 = max[m](A[m,k]:nvfp4 @ B[g,n,k]:bf16) {RANGE}", {}),
+    "inputs": (f"R[g,n]:f32 = sum[m]((A[m,k] @ B[g,n,k]) * x[m,n] + y[m]:f32) {RANGE}", {}),
+    "a folded operand": (
+        f"T[m,n] = A[m,k] @ B[g,n,k] {RANGE}; R[g,n]:f32 = max[m](T) {RANGE}; S[m]:f32 = sum[k](A[m,k]^2) {RANGE}", {},
+    ),
+    "blocks of rows": (
+        f"R[g,n]:f32 = max[m](A[m,k] @ B[g,n,k] scale(128x128@col, 1x128x128)) {RANGE} by 128", {"m": 130, "k": 256},
+    ),
+    "scales in columns": (
+        f"R[g,n]:f32 = max[m](A[m,k] @ B[g,n,k] scale(1x128@col, 1x128x128)) {RANGE} by 128", {"m": 130, "k": 256},
+    ),
+    "tiles of scales": (
+        "R[g,n]:f32 = max[m](A[m,k]:e4m3 @ B[g,n,k]:e4m3 scale(1x32:ue8m0@blocked, 1x1x32:ue8m0@blocked))"
+        f" {RANGE} apart",
+        {"m": 130, "k": 256},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.once("target", "name")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", EMPTY)
+def test_groups_without_rows_read_nothing_outside(name: str, target: str) -> None:
+    """In front of the first row and behind the last one, where tensors end: tiles of such groups have no last row."""
+    source, more = EMPTY[name]
+    if "apart" in source and target == "sm_90a":
+        pytest.skip("no kernel of such scales")
+    dims = {"m": 2, "n": 72, "k": 192, "g": 5, **more}
+    values, _ = made_up(source, dims, 5)
+    values = {**values, "off": np.asarray([0, 0, 0, dims["m"], dims["m"], dims["m"]], np.int32)}
+    with context.context():
+        expected = reference.run(build(source, dims), values, dims=dims, exact=True)
+    kernel = scalec.compile(source, target=target, dims={x: dims[x] for x in "nk"})
+    kernel.fixed = emulated.EmulatedDevice(target)
+    launched(kernel, values, expected, dims, 3)
 
 
 @pytest.mark.thorough

@@ -304,6 +304,12 @@ FORMS: dict[str, Form] = {
     "reduced columns of blocks": Form("S[b,n]{rt} = {red}[m](relu({l A[b,m,k]} @ {r B[e[b/2],n,k]}{s}))", 1, {"b": "few"}, "grouped"),
     "reduced columns of groups": Form("T[n,m] = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS + "; C[n,m]{t} = T; R[m]{rt} = {red}[n](T)",
                                       1, GROUP, "grouped"),
+    "reduced rows of groups": Form("T[m,n] = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS + "; C[m,n]{t} = {of T}; R[g,n]{rt} ="
+                                   " {back {red}[m]({term T})}" + ROWS, 2, GROUP, "grouped"),
+    "reduced rows masked": Form("T[g,m,n] = {l A[g,m,k]} @ {r B[g,n,k]}{s} for m < rows[g]; C[g,m,n]{t} = T; R[n,g]{rt} ="
+                                " {back {red}[m]({term T})} for m < rows[g]", 1, GROUP, "grouped"),
+    "reduced rows gathered": Form("T[m,n] = {l A[idx[m],k]} @ {r B[n,k]}{s}; C[m,n]{t} = {of T}; R[n]{rt} = {back {red}[m]({term T})}",
+                                  1, {}, "grouped"),
     "reduced": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{q} = {of T}; R[m]{rt} = {back {red}[n]({term T})}", 4),
     "reduced rows": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{t} = {of T}; Z[n]{rt} = {back {red}[m]({term T})}", 2),
     "reduced both": Form("T[m,n] = {l A[m,k]} @ {r B[n,k]}{s}; C[m,n]{t} = {of T}; R[m]:f32 = {red}[n]({term T});"
@@ -394,6 +400,7 @@ FORMS: dict[str, Form] = {
     "operand's parts": Form("D[s,m,n]:f32 = {l A[m,s,k]} @ {r B[n,s,k]}; S[s,m]:f32 = sum[k](A[m,s,k]^2)", 1, {"s": "few"}, "fold"),
     "rows of groups folded": Form("D[m,n]{t} = {l A[m,k]} @ {r B[g,n,k]}" + ROWS + "; S[m]{rt} = {red}[k]({term_k A[m,k]})" + ROWS,
                                   1, GROUP, "fold"),
+    "gathered rows folded": Form("D[m,n]{t} = {l A[idx[m],k]} @ {r B[n,k]}; S[m]{rt} = {red}[k]({term_k A[idx[m],k]})", 1, {}, "fold"),
     "computed": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]})}", 3, {}, "computed"),
     "quantised anew": Form("C[m,n]{q} = {of ({l A[m,k]} @ {r B[n,k]}{s})}", 3, {}, "anew"),
     "quantised anew, groups": Form("C[m,n]{q} = {l A[m,k]} @ {r B[g,n,k]}{s}" + ROWS, 1, GROUP, "anew"),

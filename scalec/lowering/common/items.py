@@ -269,7 +269,7 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
     clusters = b.div(b.special("nctaid_x"), s.cluster_ctas)
     shared, own = walk.hastened(s).inverses, walk.changing(axis)
     first, run = b.div(b.special("ctaid_x"), s.cluster_ctas), None
-    whole, empty = ("whole" in op.operation.attributes), ("empty" in op.operation.attributes)
+    whole, empty = "whole" in op.operation.attributes, tile.optional(op, "empty", 0)
     if most > 1 and not whole:  # fewer where clusters would not have RUNS of them, if all ranges were whole
         each = b.mul(b.mul(groups, b.ceildiv(extent, along)), walk.blocks[1 - axis])
         for size in sizes:
@@ -369,8 +369,12 @@ def ragged_tiles(s: State, op: ir.OpView) -> None:
         order, each = of_group(b.sub(high, low))
         made = dict(zip(own, inverses, strict=True))
         order = replace(order, inverses=tuple(made.get(i, x) for i, x in enumerate(shared)))
-        arguments = list(block.arguments)
-        s.values[arguments[2]], s.values[arguments[3]] = low, high
+        arguments, begins = list(block.arguments), low
+        if empty > 1:
+            none = b.compare("eq", low, high)
+            low = b.select(none, b.mul(b.div(low, empty), empty), low)
+            high = b.select(none, low, high)
+        s.values[arguments[2]], s.values[arguments[3]] = begins, high
         s.values[arguments[4]] = b.add(b.add(chunk.get(), skipped) if len(every) > 1 else chunk.get(), found)
         if sizes:
             t = point_of(s, arguments[5 : 5 + len(sizes)], sizes, each, t)

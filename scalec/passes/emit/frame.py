@@ -427,7 +427,7 @@ class Frame(Sums):
             whole = joins_folds(p, self.schedule) and self.schedule.cluster[1] == 1 and cut != p.n.name
             n0 = e.i32(0) if whole and p.n.size is not None and p.n.size <= self.walked[1] else at["n0"]
             w = Work(at["m0"], n0, ends[p.m.name], ends[p.n.name], self.length(h), outer=outer)
-            w = replace(w, low=at.get("low"), stop=at.get("stop"))
+            w = self.of_range(replace(w, low=at.get("low"), stop=at.get("stop")))
             if p.range_of_k is not None:
                 w = replace(w, **{name: at[name] for name in range_of_k(p)})
             yield replace(w, grids=self.grids(h, w))

@@ -87,7 +87,7 @@ class Dealer(Frame):
         walk = {"tile": self.walked, "cluster": s.cluster, "order": s.order, "band": s.band}
         own: dict[str, Any] = {"axis": axis, "each": groups_of_lane(p), "run": s.run if s.run > 1 else None}
         own["whole"] = True if s.stationary else None
-        own["empty"] = True if p.reduces_ranges else None
+        own["empty"] = p.ragged.step if p.reduces_ranges and p.ragged is not None else None
         made = e.op("tile.ragged_tiles", operands=[h.m, h.n, groups, sizes], regions=2, **own, **walk)
         bounds = made.regions[0].blocks.append(i32)
         with ir.InsertionPoint(bounds):

@@ -158,7 +158,7 @@ class OperandBodies(Workspace):
         axis = [c.dim for c in fold.coords].index(side.operand.rows)
         stride = e.i64(1) if axis == len(fold.coords) - 1 else self.stride(fold.name, axis)
         scalars = {key: self.scalar(key[0]) for key in self.keys_of(final).values() if key}
-        place = [w.row0[side.label], w.row_end[side.label], stride]
+        place = [w.row0[side.label], w.end[side.label], stride]
         skips = [self.row_index(side.operand.gathered, w)] if side.operand.gathered else []
         operands = [room, target, h.tiles[side.label], *place, skips, list(scalars.values())]
         with e.region("tile.store_folds", operands, (f32,) * (1 + len(scalars)), **self.shared_as(side)) as block:

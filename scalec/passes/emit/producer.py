@@ -85,7 +85,7 @@ class Producer(ScaleRows, Results, Dealer, Converter):
         with e.region("tile.warp", index=1, count=1, elected=0), self.over_all_tiles(h) as w:
             for x in inputs:
                 n0, extents = self.own_columns_of(w) if x.kind == "both" else (w.n0, self.walked)
-                operands = [self.input(x, w), w.m0, n0, w.m_end, w.n_end]
+                operands = [self.input(x, w), w.m0, n0, w.row_end["A"], w.row_end["B"]]
                 e.op("tile.prefetch_input", operands=operands, tile=extents)
             for side in sides:
                 scale = self.block_scale(side)

@@ -247,7 +247,7 @@ class Reductions(Body):
         e, along = self.e, self.schedule.cluster[axis]
         assert w.low is not None
         first = self.number_along(replace(w, n0=w.low) if axis else replace(w, m0=w.low), axis)
-        length = e.arith("arith.subi", w.n_end if axis else w.m_end, w.low)
+        length = e.arith("arith.subi", w.n_end if axis else w.m_end, w.low)  # 0 of none
         extent = self.walked[axis] * along
         count = e.arith("arith.divui", e.arith("arith.addi", length, e.i32(extent - 1)), e.i32(extent))
         count = e.arith("arith.maxui", count, e.i32(1))

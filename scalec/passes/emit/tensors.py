@@ -33,13 +33,16 @@ class Work:
             or one less where copies bring one more block. One register says both, and who multiplies has few.
         grids: where groups of K are apart, by what each group's scales are padded to (`Scale.k_apart`): how much
             further they count an element of K, and where K ends for them.
-        low: where the group of a range of rows or columns begins; None where nobody asks.
+        low: where the group of a range of rows or columns begins, its first tile at least; None where nobody asks.
+        begins: where it does, by which tiles that meet are numbered, if reductions run over the range.
         stop: where the rows of a run of tiles end; None of a tile.
         whole: whether all of the tile, or of what a unit has of it, is to be written (i1); None where nobody asks, or
             each tile's is.
         asked: what each lookup has for the unit's rows, or the tile's columns, while it is being loaded: of which that
             depends too, and where rows go.
         own: of lookups of rows, by name, what each lane has for its row.
+        read_end: where rows of A and of B end for those who read them, if a tile may have none: they read the last one
+            in place of those behind it.
     """
 
     m0: ir.Value
@@ -60,6 +63,8 @@ class Work:
     whole: ir.Value | None = None
     asked: dict[str, ir.Value] = field(default_factory=dict)
     own: dict[str, ir.Value] = field(default_factory=dict)
+    read_end: dict[str, ir.Value] = field(default_factory=dict)
+    begins: ir.Value | None = None
 
     @property
     def row0(self) -> dict[str, ir.Value]:
@@ -68,6 +73,11 @@ class Work:
 
     @property
     def row_end(self) -> dict[str, ir.Value]:
+        """Where the rows of A and of B end, by side, for those who read them."""
+        return {**self.end, **self.read_end}
+
+    @property
+    def end(self) -> dict[str, ir.Value]:
         """Where the rows of A and of B end, by side."""
         return {"A": self.m_end, "B": self.n_end}
 
@@ -142,6 +152,17 @@ class Tensors:
             passed = e.arith("arith.divui", e.arith("arith.addi", index, e.i32(c.gaps.phase)), e.i32(c.gaps.every))
             index = e.arith("arith.addi", index, e.arith("arith.muli", passed, e.i32(c.gaps.size)))
         return index
+
+    def of_range(self, w: Work) -> Work:
+        """Where reductions run over a range, of which a tile may have nothing: as what a tile of none is read. It
+        begins and ends where the promised multiple before the range does, as no copy begins elsewhere."""
+        e, p = self.e, self.problem
+        if not p.reduces_ranges or p.ragged is None or w.low is None:
+            return w
+        end = w.m_end if p.ragged.dim == p.m.name else w.n_end
+        read_end = {x: e.arith("arith.maxui", own, e.i32(1)) for x, own in w.end.items()}
+        low = e.arith("arith.minui", w.low, end) if p.ragged.step > 1 else w.low
+        return replace(w, read_end=read_end, low=low, begins=w.low)
 
     def scale_rows(self, label: str, scale: Scale, w: Work) -> tuple[ir.Value, ir.Value]:
         """The first row of a tile, and where its rows end, as the scales of a side count them: where groups are apart,

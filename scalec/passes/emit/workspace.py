@@ -45,6 +45,8 @@ class Workspace(Frame):
     def number_along(self, w: Work, axis: int) -> ir.Value:
         """The number of the work's tile among those along M or N."""
         e, over, first, end = self.e, self.overhang, (w.m0, w.n0)[axis], (w.m_end, w.n_end)[axis]
+        if over is not None and over.axis == "mn"[axis] and w.begins is not None and w.low is not None:
+            first = e.arith("arith.addi", w.begins, e.arith("arith.subi", first, w.low))
         number = e.arith("arith.divui", first, e.i32(self.walked[axis]))
         if over is None or over.axis != "mn"[axis] or not (over.group or over.block):
             return number

@@ -46,6 +46,7 @@ from scalec.passes.problem.reduced import (
     check_reads,
     check_reductions,
     check_written,
+    over_of,
     reductions_of,
 )
 from scalec.passes.problem.result import Result, Term
@@ -360,8 +361,9 @@ class Reader(OperandReader):
         ranges = {ir.StringAttr(x.owner.opview.dim).value for x in contract.domains}
         asked = self.beside_last(left[0], left[1], contract)
         tiled = [x for x in roles["m"] if x in asked] or [x for x in roles["m"] if x in ranges]
-        # all rows of a tile have one sum
-        lengths = dims_of_domains([x for x in contract.domains if dim_of(x) in roles["k"]])
+        # all rows of a tile have one sum, and one reduction
+        over = {self.dims[d] for x in self.written() if x.reduce is not None for d in over_of(x.reduce)}
+        lengths = dims_of_domains([x for x in contract.domains if dim_of(x) in over.union(roles["k"])])
         rows = [x for x in roles["m"] if x != self.folded_dim and self.dims.index(x) not in lengths] or roles["m"]
         own = next((x for x in inner[:1] if x in rows), "")
         m = own or self.largest([x for x in tiled if x in rows] or rows, contract)

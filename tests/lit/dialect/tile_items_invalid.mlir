@@ -205,6 +205,10 @@ func.func @p(%m: i32, %n: i32, %off: memref<?xi32>, %f: memref<?xf32>) {
 // EXPECT: each is 0, expected at least 1
 // CHANGE: , each = 1 => , each = 0
 
+// ragged_tiles: empty
+// EXPECT: empty is 0, expected a step of at least 1
+// CHANGE: , each = 1 => , empty = 0, each = 1
+
 // ragged_tiles: bounds of no group
 // EXPECT: bounds is not one block that takes the group
 // CHANGE: (%group: i32) =>
