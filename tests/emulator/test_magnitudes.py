@@ -16,7 +16,7 @@ from scalec.launches import launches
 from scalec.reference.packing import from_layout
 from scalec.runtime.emulated import EmulatedDevice
 from scalec.runtime.sequence import Sequence
-from tests.emulator.pointwise import TARGETS, bit_equal, extreme, ran
+from tests.emulator.pointwise import TARGETS, bit_equal, bits_are_equal, extreme, ran
 from tests.emulator.quantised import changed, codes, same
 from tests.emulator.running import launched, refusals
 
@@ -115,6 +115,27 @@ def test_found(source: str, dims: dict[str, int], fixed: str, count: int, target
     """One launch behind the other, to the bit what the reference has of the whole: of zeros alone, too."""
     assert len(launches(source, target).texts) == count
     bit_equal(source, dims, fixed, target, change=extreme(special))
+
+
+LEFT_OUT = [
+    ("Q[m,k]:e4m3 scale(1x128 of M[m,k/128]) = X[idx[m],k]", {"m": 37, "k": 300, "X_0": 9}, ""),
+    ("Q[m,k]:e4m3 scale(1x32:ue8m0@blocked of M[m,k/32]) = X[idx[m],k]:mxfp8", {"m": 37, "k": 160, "X_0": 9}, "k"),
+    ("Q[m,k]:e4m3 scale(1xk of M[m]) = X[m,k] for m in off[g]:off[g+1]", {"m": 37, "k": 100, "g": 3}, ""),
+    ("Q[b,m,k]:e4m3 scale(1x32:ue8m0@packed of M[b,m,k/32]) = X[b,m,k] for m < r[b]", {"b": 2, "m": 9, "k": 99}, "k"),
+    ("Q[b,m,k]:e4m3 scale(1xk of M[b,m]) = X[b,m,k] for m < r[b]", {"b": 2, "m": 5, "k": 2500}, ""),
+]
+
+
+def some(values: dict[str, Any]) -> None:
+    if "idx" in values:
+        values["idx"] = values["idx"].copy()
+        values["idx"][::5] = -1
+    for name, x in (("off", [2, 2, 20, 30]), ("r", [3, 5])):
+        if name in values:
+            values[name] = np.array(x, np.int32)
+
+
+test_given_of_rows_that_are_left_out = bits_are_equal(LEFT_OUT, change=some)
 
 
 NORMS = [

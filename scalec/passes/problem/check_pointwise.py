@@ -161,7 +161,7 @@ class PointwiseChecks:
         if scale.beside and (not p.is_turned(o) or o.coords[-1].dim in lookups):
             why = f"in blocks along {o.dims[-1]}, whose groups are apart, of what has {o.dims[-1]} last, too"
             fix = f"compute it of a copy that has another index than {o.dims[-1]} last"
-        elif p.skips and scale.largest is not None:
+        elif p.skips and scale.largest is not None and (scale.rows != 1 or p.is_turned(o)):
             why = "by magnitudes that are given, of rows of which some may be left out"
         elif p.skips and not scale.rows:
             why = "in blocks of several rows, of which some may be left out"
