@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from scalec.errors import ArgumentError, shown
 from scalec.frontend import affine
 from scalec.frontend.affine import of_dims
-from scalec.frontend.program import Program, Read, Statement, Tensor, scale_name
+from scalec.frontend.program import Program, Read, Statement, Tensor, pads, scale_name
 from scalec.gradients.expressions import below, read
 from scalec.gradients.steps import Step
 from scalec.gradients.text import Writer
@@ -46,6 +46,14 @@ def quantisers(t: Trace, given: Mapping[str, str], forward: Program) -> tuple[St
                 got=f"quantized_from={{'{name}': '{element}'}}",
                 expected="an operand with scales of one level",
                 fix=f"quantise {name} before, by scalec.quantize or a program of its own",
+            )
+        tensor = operands[name]
+        if any(pads(tensor, level) for level in tensor.levels or ()):
+            raise ArgumentError(
+                f"{name} has blocks, or tiles, of scales for each of groups that are apart",
+                got=f"quantized_from={{'{name}': '{element}'}}",
+                expected="scales of single rows, as 1x128, of layout row or col",
+                fix=f"quantise {name} before, by scalec.quantize with offsets or a program of its own",
             )
     return tuple(_quantiser(t, operands[name], element, _index(t, forward, name)) for name, element in given.items())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from scalec.errors import UnsupportedError
 from scalec.formats import ELEMENT_TYPES
@@ -21,6 +22,7 @@ from scalec.frontend.program import (
     Statement,
     Tensor,
     Value,
+    pads,
     reads_in,
 )
 from scalec.gradients.cancelled import cancelled, extreme
@@ -163,7 +165,9 @@ class Trace:
         value = self._numbers_apart(self._at_hand(self.keeper.of(value)), kept)
         used = kept | {d for x in below(value) for d in x.dims}
         found, ranged = self._attached(used, kept, ranges, value, done), bool(of) or ranged
-        attached = tuple(r for r in found if ranged or self._must(r, value, kept))
+        apart = self._apart(value)
+        left = (r for r in found if r.dim not in apart and (ranged or self._must(r, value, kept)))
+        attached = (*left, *apart.values())
         reads = [i for x in below(value) if isinstance(x, Read) for i in x.index]
         symbols = [x for i in (*index, *reads) for x in affine.symbols(i)]  # a negative one skips a point, or a term
         skipped = any(frozenset(d for i in x.index for d in affine.dims(i)) <= kept for x in symbols)
@@ -175,6 +179,32 @@ class Trace:
         zeroed = skipped or any(r.dim in kept for r in attached)
         self.made.append(Made(statements, {name: of}, zeroed))
         return tensor
+
+    def _apart(self, value: Value) -> dict[str, Range]:
+        """By dimension the ranges that a step has with groups apart: those of the program whose groups an operand that
+        the step reads has scales of its own for. What steps make has scales of all of a dimension.
+
+        Raises:
+            UnsupportedError: it reads such an operand beside one that a step made, and both have blocks along it.
+        """
+        read_ = [x for x in below(value) if isinstance(x, Read) and isinstance(x.source, Tensor)]
+        found = dict[str, Range]()
+        for x in read_:
+            tensor = cast(Tensor, x.source)
+            axes = {axis for level in tensor.levels or () for axis in pads(tensor, level)}
+            found |= {tensor.groups[axis].dim: tensor.groups[axis] for axis in axes}
+        for x in read_:
+            tensor = cast(Tensor, x.source)
+            for axis, i in enumerate(x.index):
+                blocks = [level.block[axis] for level in tensor.levels or () if len(level.block) == len(x.index)]
+                if found.keys() & affine.dims(i) and axis not in tensor.groups and any(b != 1 for b in blocks):
+                    raise UnsupportedError(
+                        f"{tensor.name} has scales of all of {', '.join(affine.dims(i))}, beside those of groups apart",
+                        got=", ".join(str(r) for r in found.values()),
+                        expected="scales of single rows in the program, as 1x128, where its groups are apart",
+                        fix="leave quantize out, or wrt of what needs both",
+                    )
+        return found
 
     def _at_hand(self, value: Value) -> Value:
         """`value` with what steps have made in place of what computes it again."""
@@ -275,7 +305,7 @@ class Trace:
         found: dict[str, Range] = {}
         for s in self.program.statements:
             for r in s.ranges:
-                bare = Range((0, 0), r.dim, r.lower, r.upper, r.promises, r.group)
+                bare = Range((0, 0), r.dim, r.lower, r.upper, r.promises)
                 if found.setdefault(r.dim, bare) != bare:
                     raise self.error(
                         r.span,

@@ -7,6 +7,7 @@ import pytest
 
 import scalec
 from scalec import reference
+from scalec.errors import ArgumentError, UnsupportedError
 from scalec.formats import Granularity
 from scalec.gradients import RECIPES, Recipe
 from tests.gradients.running import backward
@@ -151,3 +152,18 @@ def test_values_are_those_of_the_operands_quantised(recipe: str):
 def test_what_is_quantised_of_rows_that_an_index_names_is_made_of_all_of_them_once():
     made = str(scalec.grad("C[m,n] = quantize(relu(A[idx[m],k]), e4m3, 1x128) @ B[n,k]", straight_through=True))
     assert "A_q[r,k]:e4m3 scale(1x128) = relu(A[r,k])\n" in made
+
+
+def test_scales_of_groups_are_read_as_they_lie_and_others_as_those_of_all_rows():
+    """The program's own operand has tiles of each group; what steps make has scales of all of m."""
+    source = "C[m,n] = A[m,k] @ B[g,n,k] scale(1x32:ue8m0@blocked, 1x1x32:ue8m0@blocked) for m in off[g]:off[g+1] apart"
+    plain = [s.text for s in scalec.grad(source).steps]
+    assert "A_bf16[m,k] = A[m,k]:e4m3 scale(1x32:ue8m0@blocked) for m in off[g]:off[g+1] apart" in plain
+    assert "dB[g,n,k] = dC[m,n] @ A_bf16[m,k] for m in off[g]:off[g+1]" in plain
+    recipe = [s.text for s in scalec.grad(source, quantize="mxfp8").steps]
+    assert "dB[g,n,k] = dC_m[n,m]:mxfp8 @ A_m[k,m]:mxfp8 for m in off[g]:off[g+1]" in recipe
+    with pytest.raises(ArgumentError, match="A has blocks, or tiles, of scales for each of groups"):
+        scalec.grad(source, quantize="mxfp8", quantized_from={"A": "bf16"})
+    several = "C[m,n] = A[m,k] @ B[g,n,k] scale(32x128, 1x128x128) for m in off[g]:off[g+1] by 32 apart"
+    with pytest.raises(UnsupportedError, match="dC_m has scales of all of m, beside those of groups apart"):
+        scalec.grad(several, quantize="deepseek_v3")
