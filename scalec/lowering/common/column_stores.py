@@ -20,10 +20,15 @@ def store_columns(s: State, op: ir.OpView) -> None:
     assert row is not None
     bits, masked = row.bits, "masked" in op.operation.attributes
 
+    def is_there(column: int, there: ir.Value) -> ir.Value:
+        return b.compare("ne", b.and_(there, 1 << column), 0) if masked else b.compare("lt", column, there)
+
     def store(first: int, together: int, there: ir.Value | None = None) -> None:
         own, start, size = values[first : first + together], first * bits // 8, row.accessed(together)
         words, strings = size // 4, six_bits.packed(s, element, own) if row.unit > 2 else []
+        shares = masked and bits < 8 and there is not None
         for at in range(0, row.bytes(together), size):
+            only = None if there is None or shares else is_there(first + 8 * at // bits, there)
             if not words:
                 made = [b.shr(strings[at // 4], at % 4 * 8) if strings else _few(s, element, own)]
                 shape = f".b{size * 8} [$0 + {start + at}], $1"
@@ -36,14 +41,10 @@ def store_columns(s: State, op: ir.OpView) -> None:
                 names, kind = ", ".join(f"${1 + i}" for i in range(words)), "f32" if bits == 32 else "b32"
                 shape = f".v{words}.{kind} [$0 + {start + at}], {{{names}}}"
                 shape = shape if words > 1 else f".{kind} [$0 + {start + at}], $1"
-            if there is None:
-                b.asm(f"st.global{shape};", [], [address, *made])
-            elif masked and bits < 8:
+            if shares and there is not None:
                 _merge(s, b.add(address, start + at), made[0], _bits_of_byte(s, there, first, bits, at, together))
             else:
-                column = first + 8 * at // bits
-                bit = b.compare("ne", b.and_(there, 1 << column), 0) if masked else b.compare("lt", column, there)
-                b.asm(f"st.global{shape};", [], [address, *made], only=bit)
+                b.asm(f"st.global{shape};", [], [address, *made], only=only)
 
     def whole() -> None:
         for first in range(0, len(values), together):
