@@ -75,7 +75,7 @@ def test_long_lines_are_cut_around_their_place() -> None:
     [
         "D[m,n]:e4m3 scale(1xn:bf16) = A[m,k] @ B[n,k]",  # asked how many launches it takes
         "D[m,n]:e4m3 scale(mxn) = A[m,k] @ B[n,k]",
-        "D[m,n] = A[m,k]:i8 @ B[n,k]",
+        "D[m,n] = A[m,k]:i8 @ B[n,k] scale(1x8, none)",
     ],
 )
 def test_refusals_show_their_line(source: str, dims: dict[str, int | str]) -> None:

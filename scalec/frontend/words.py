@@ -107,12 +107,14 @@ def _ordered(
 
 
 def places(order: affine.Linear) -> list[int]:
-    """Where each of the first elements lies that are in each other's places, as many as the least of PERIODS in which
-    they are; none where that is no order."""
+    """Where each of the first elements lies that are in each other's places: a word's, in any order, or as many as one
+    of FRAGMENTS, in that; none elsewhere."""
     for each in PERIODS:
-        found = [affine.value(order, {POINT: i}) for i in range(each)]
-        if affine.step(order, each) == each and sorted(-1 if x is None else x for x in found) == [*range(each)]:
-            return [x for x in found if x is not None]
+        found = [x for i in range(each) if (x := affine.value(order, {POINT: i})) is not None]
+        if affine.step(order, each) != each or sorted(found) != [*range(each)]:
+            continue
+        if each == PER_WORD or tuple(found.index(i) for i in range(each)) in FRAGMENTS.values():
+            return found
     return []
 
 

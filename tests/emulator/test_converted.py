@@ -247,7 +247,6 @@ test_refused = refusals(
             "k = 33 end in half a byte, of A and of B",
             {"k": 33},
         ),
-        ("C[m,n]:f32 = A[m,k]:i8 @ B[n,k]:i4", "sm_90a has no tensor-core instruction for i4"),
         ("C[m,n]:i4 = A[m,k] @ B[n,k]", "C is i4, which results of a product have no kernel for"),
         ("C[m,n] = A[m,k] @ B[n,k] + x[m,n]:i4", "x is i4, which the elementwise expression has no kernel for"),
         ("C[m,n]:e4m3 scale(1x32:f16) = A[m,k] @ B[n,k]", "C is quantised with scales in f16"),

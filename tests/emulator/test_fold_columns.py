@@ -385,7 +385,6 @@ REFUSED = {
     "L[q,t]:f32 = sum[h](Q[q,h,d] @ K[t,h,d])": ("an index of both operands", {"h": 16}),
     f"L[q, t - hi[q]]:f32 = sum[h](Q[q,h,d] @ K[t,d]) {WINDOW[:20]}": ("is written at t - hi[q]", {"h": 16}),
     f"L[q, t - lo[q]]:f32 = Q[q,d] @ K[t,d] {WINDOW[:20]}": ("is written at t - lo[q]", {"d": 64}),
-    "L[q,t]:f32 = sum[h](Q[q,h,d] @ K[t,d] * W[idx[h]])": ("idx[h] is read beside what a tile reduces", {"h": 16}),
     "L[q,t]:f32 = sum[h](Q[q,h,d] @ K[t,d] * W[idx[q],h])": ("tile reduces, at q", {"h": 16}),
     "L[q,t] = sum[h](Q[q,h,d] @ K[t,d]); M[q,h,t] = Q[q,h,d] @ K[t,d]": ("", {"h": 16}),
     "L[b,q,t] = sum[h](Q[b,q,h,d] @ K[b,t,d]) for b in lo[q]:hi[q] else 0": ("b has a range", {"h": 16}),
@@ -406,6 +405,7 @@ SIZES_OF = {
     "s": {"q": 5, "t": 40, "h": 16, "d": 64, "W_0": 7},
 }
 GATHERED = ["max[h](Q[idx[q],h,d] @ K[t,d])", "sum[h](relu(Q[q,h,d] @ K[t,d]) * W[idx[t]])"]
+GATHERED += ["sum[h](Q[q,h,d] @ K[t,d] * W[idx[h]])"]
 
 
 @pytest.mark.once("source", "target")

@@ -128,7 +128,6 @@ test_refused = refusals(
             "Q[a,m,k]:e4m3 scale(1x128x1) = X[a,m,k] for m in off[a]:off[a+1] apart for a in cut[g]:cut[g+1]",
             "of several rows, whose groups are apart and",
         ),
-        ("T[k,m]:mxfp8 = stochastic(X[m,k], s[0]) for m in off[g]:off[g+1] apart", "by chance, beside groups that are"),
         ("Q[m,k]:e4m3 scale(mx32) = X[m,k]", "mx32(.|\n)*give their magnitudes, scale.mx32 of M.k/32.., or"),
         ("Q[m,k]:e4m3 scale(mx32) = X[m,k] for m < rows[0]", "mx32(.|\n)*128x128 or 1xk, or quantise"),
         ("Q[idx[m],k]:e4m3 scale(128x1) = X[m,k]", "which are scattered(.|\n)*fix: gather"),

@@ -43,6 +43,7 @@ PROGRAMS = {
     "left": "C[m,n]:f32 = (A[k, m/8*8 + m%2*4 + m%8/2]:u4 - (Z[k/64,m] - 8)) @ B[n,k]:bf16 scale(64x1:bf16, none)",
     "both": "C[m,n]:f32 = A[k,m]:e2m1 @ (B[k,n]:u4 - Z[k/64,n]) scale(64x1, none)",
     "beside rows": "C[m,n]:f32 = A[m,k]:i4 @ B[k,n]:i4 scale(1x64, 64x1)",
+    "beside i8": "C[m,n]:f32 = A[m,k]:i8 @ B[k,n]:i4",
 }
 
 SIZES: list[tuple[dict[str, int], tuple[str, ...]]] = [
@@ -246,7 +247,6 @@ test_refused = refusals(
         ("C[g,m,n] = A[m,k] @ B[k,n]:i4 for n in off[g]:off[g+1]", "tiles that begin at multiples of 32"),
         ("C[m,n] = A[m,k] @ (B[k,n]:u4 - Z[k/8,n])", "one zero point for each 8"),
         ("C[m,n] = A[m,k] @ B[k,n]:i4 scale(none, 8x1:f16)", "one scale for each 8 elements of k"),
-        ("C[m,n] = A[m,k]:i8 @ B[k,n]:i4", "no tensor-core instruction for i4"),
         ("C[m,n] = (A[k,m]:u4 - 8) @ (B[k,n]:u4 - 8)", "A and B have zero points"),
         ("C[m,n] = A[m,k]:i4 @ (B[k,n]:u4 - 8)", "may end in half a byte"),
         (AWQ.replace("128x1:f16", "1x128:f16@col"), "fix: say 128x1, as B has k before n"),
