@@ -107,6 +107,11 @@ def _major(_program: Path) -> int:
     return int(version().partition(".")[0])
 
 
+# In place of a spill, where a kernel says how many registers a thread has (setmaxnreg): ptxas 13.0 and 13.5 on sm_100a,
+# 128x64 beside a result quantised by 1x32 and a reduction of each group's rows.
+_NO_REGISTERS = "(C7600)"
+
+
 def assemble(ptx: str, arch: str, what: str) -> Assembled:
     """Assembles `ptx` for `arch`.
 
@@ -144,6 +149,13 @@ def assemble(ptx: str, arch: str, what: str) -> Assembled:
                 f"{program} was killed by signal {-run.returncode} while it assembled the kernel of schedule {what}",
                 got=log.strip()[:200] or "no output",
                 fix="compile again with more memory, or fewer compilations at a time",
+            )
+        if run.returncode and _NO_REGISTERS in log:
+            raise SlowKernelError(
+                f"ptxas found no registers for the kernel of schedule {what}",
+                got=next(line.strip() for line in log.splitlines() if _NO_REGISTERS in line),
+                expected="registers for all that a thread holds",
+                fix="a smaller tile, or more registers for the producers or the consumers (registers=...)",
             )
         if run.returncode:
             said = log.strip() or f"exit status {run.returncode} of {program}, and no output"

@@ -75,6 +75,31 @@ PROGRAMS = {
     ),
     "gathered columns": ("T[m,n] = A[m,k] @ B[idx[n],k]; C[m,n] = T; R[m]:f32 = sum[n](exp(0 - abs(T)))", {"B_0": 50}),
     "a gathered input": ("T[m,n] = A[m,k] @ B[n,k] + x[idx[m],n]; C[m,n] = T; R[n]:f32 = max[m](T)", {"x_0": 50}),
+    "pages": (
+        "T[s,h,t] = Q[s,h,d] @ K[table[s,t/64],t%64,d] for t < len[s]; C[s,h,t] = T;"
+        " R[s,h]:f32 = sum[t](exp(0 - abs(T))) for t < len[s]",
+        {"s": 3, "h": 24, "t": 200, "d": 64, "K_0": 6},
+    ),
+    "pages of 20": (
+        "T[s,h,t] = Q[s,h,d] @ K[table[s,t/20],t%20,d]; C[s,h,t] = T; R[s,h]:f32 = sum[t](exp(0 - abs(T)))",
+        {"s": 3, "h": 24, "t": 200, "d": 64, "K_0": 6},
+    ),
+    "scattered beside": (
+        f"T[m,n] = A[m,k] @ B[g,n,k] {RANGE}; C[idx[m],n] = T; R[g,n]:f32 = max[m](abs(T)) {RANGE}",
+        {"g": 3, "C_0": 190},
+    ),
+    "quantised beside": (
+        f"T[m,n] = A[m,k] @ B[g,n,k] {RANGE} apart; D[m,n]:e4m3 scale(1x32:ue8m0@blocked) = T;"
+        f" R[g,n]:f32 = max[m](abs(T)) {RANGE} apart", {"g": 3, "n": 64},
+    ),
+    "added up": (
+        f"T[m,n] = A[m,k] @ B[g,n,k] + D[m,r] @ E[g,n,r] {RANGE}; C[m,n] = T; R[g,n]:f32 = sum[m](T*T) {RANGE}",
+        {"g": 3, "r": 16},
+    ),
+    "integers": (
+        f"T[m,n] = A[m,k]:i8 @ B[g,n,k]:i8 scale(1xk,1x1xk) {RANGE}; C[m,n] = T; R[g,n]:f32 = max[m](abs(T)) {RANGE}",
+        {"g": 3},
+    ),
 }  # fmt: skip
 
 
@@ -83,13 +108,9 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str, target: str) -> None:
     source, more = PROGRAMS[name]
-    run(
-        source,
-        target,
-        {"m": 150, "n": 200, "k": 64, **more},
-        "nk" if "D[m,n]" in source or more.get("n") else "",
-        launches=2,
-    )
+    dims = more if "s" in more else {"m": 150, "n": 200, "k": 64, **more}
+    fixed = "d" if "s" in more else "nk" if "D[m,n]" in source or "n" in more else ""
+    run(source, target, dims, fixed, launches=2)
 
 
 @pytest.mark.once("target")
