@@ -18,7 +18,7 @@ from scalec.formats import PACKED_BITS, WHOLE
 from scalec.ir.schedule import Schedule
 from scalec.meetings import FAN_IN, meetings
 from scalec.passes.plan.column_factors import fetched
-from scalec.passes.plan.converted import could_interleave, in_registers, made_smaller
+from scalec.passes.plan.converted import could_interleave, in_registers
 from scalec.passes.plan.few_rows import rows_there
 from scalec.passes.plan.parts import cluster_ctas, meets_by_steps, part_columns, stored_parts
 from scalec.passes.plan.promotion import slices
@@ -75,11 +75,8 @@ sizes (2026-11-30-h200-converted-8-bits.json): of what was measured the first ch
 
 REORDERED = {(0, 8): 0.89, (0, 16): 0.83, (1, 16): 0.9, (2, 16): 1.01}
 """Of all that what elements take that are reordered (scalec.formats.FRAGMENTS), by how many scales are folded into
-those of a word, and the bits that are made; MOVED what those do that become e4m3 by moving their bits
-(`made_smaller`). Of 42 programs of up to 64 rows reordered weights are predicted 0.93 to 1.05 of the time of those as
-stored, and took 0.85 to 1.04 (H200, 2026-11-30, 2026-11-30-h200-reordered.json)."""
-
-MOVED = 0.94
+those of a word, and the bits that are made. Of 42 programs of up to 64 rows reordered weights are predicted 0.93 to
+1.05 of the time of those as stored, and took 0.85 to 1.04 (H200, 2026-11-30, 2026-11-30-h200-reordered.json)."""
 
 IN_ADDENDS = 0.0229
 """Likewise of addends; AS_STORED of it where nobody interleaves the other operand's rows, of which a thread then has
@@ -355,7 +352,6 @@ def _launch(
         taken += BEHIND[problem.lhs.element.bits] * products + PROMOTED * bm * bn * bool(schedule.promote)
         if problem.lhs.in_fragments:
             taken *= REORDERED[scales_of_word(problem.lhs), problem.lhs.element.bits]
-        taken *= MOVED if made_smaller(problem, schedule, problem.lhs) else 1
         converted = max(taken, ANSWER / max(1, stages - 1))
         if problem.rhs.converted:  # by other warps, and what is promoted was waited for
             converted = max(converted, bn * column * CONVERTED + HANDED, taken + products * bool(schedule.promote))
