@@ -185,3 +185,12 @@ def test_schedules_that_cannot_be(case: str) -> None:
 def test_a_max_is_invariant() -> None:
     source = "T[m,n] = A[m,k] @ B[n,k]; C[m,n] = T; R[m]:f32 = max[n](T) with invariant"
     assert decide(source, "sm_90a", {})[0].invariant
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("epilogue", ["bulk", "turned"])
+@pytest.mark.parametrize("dims", [{}, {"k": 192, "n": 2}])
+def test_reductions_alone_have_no_epilogue_but_direct(target: str, epilogue: str, dims: dict[str, int]) -> None:
+    source = f"R[m,b] = max[n](A[b,m,k]:e4m3 @ B[b,n,k]:e4m3) with epilogue={epilogue}"
+    with pytest.raises(ScheduleError, match="the program has reductions alone"):
+        compile_source(source, target=target, dims=dims, until="tile")

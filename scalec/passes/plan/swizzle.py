@@ -139,7 +139,7 @@ def with_inputs(problem: Problem, given: Request, plan: Schedule) -> Schedule:
     STAGES_BESIDE_STAGING, beside a panel of the result; the plan itself where that is not known to be worth it."""
     if LOADED_K.get(problem.kind.name, -1) < 0 or given.inputs is not None or plan.adds == "loaded":
         return plan
-    if at_once(problem, plan):
+    if at_once(problem, plan) or not problem.results:
         return plan
     tried, rows = plan, staged_widths(problem, plan)
     wide = given.swizzle_c or staged_swizzle(problem.target, rows)
