@@ -248,7 +248,7 @@ def _operands_apart(source: _Made, of: _Asked) -> _Made:
                     _compile_before(also, of)
                 elif not _is_faster({name: 0}, made, also, of):
                     continue
-                made = also
+                made = _written_turned(made, also, name, of)
             elif not quantised[name]:
                 return source
         made = _widened(made, of)
@@ -293,11 +293,24 @@ def _sums_apart(source: _Made, of: _Asked) -> _Made:
     return _operands_apart(made, of) if made.before else source
 
 
-def _also(made: _Made, name: str, becomes: str = "") -> _Made | None:
+def _written_turned(before: _Made, made: _Made, name: str, of: _Asked) -> _Made:
+    """A program of which a launch before quantises one operand more than `before`: with that stored the way round in
+    which the target multiplies it, if that is faster."""
+    from scalec.frontend.cut_operands import turned_operands
+
+    if made.between[-1] not in turned_operands(made.text):
+        return made
+    also = _also(before, name, turns=True)
+    also = also and also.in_several(of.target, of.dims)
+    asked = replace(of, before=False)  # that asks for launches, not for their order
+    return also if also and _is_faster({}, made, also, asked, len(before.before)) else made
+
+
+def _also(made: _Made, name: str, becomes: str = "", turns: bool = False) -> _Made | None:
     """A program of which one operand more is made by a launch before; None where its text cannot be cut."""
     from scalec.frontend.cut_operands import cut_operand
 
-    parts = cut_operand(made.text, name, becomes)
+    parts = cut_operand(made.text, name, becomes, turns)
     if parts is None:
         return None
     axes = dict.fromkeys(re.findall(rf"\b{name}_(\d+)\b", parts.first))
@@ -335,7 +348,7 @@ def _stored_turned(made: _Made, of: _Asked) -> _Made:
     before store all, or one, the other way round, if that is faster."""
     from scalec.frontend.cut_operands import TURNED, turned_operands
 
-    names = turned_operands(made.text)
+    names = [x for x in turned_operands(made.text) if x not in made.between]  # those are written so where it gains
     if not names:
         return made
     one = of.decided(made.text, made.sizes(_ends(of.dims)[0]))
@@ -350,13 +363,13 @@ def _stored_turned(made: _Made, of: _Asked) -> _Made:
     return made
 
 
-def _is_faster(names: Mapping[str, int], made: _Made, also: _Made, of: _Asked) -> bool:
-    """Whether a program takes less time with launches before more, which then have kernels; of the arguments says
-    _is_predicted_faster."""
+def _is_faster(names: Mapping[str, int], made: _Made, also: _Made, of: _Asked, since: int | None = None) -> bool:
+    """Whether a program takes less time with launches before more, those from number `since` on, which then have
+    kernels; of the other arguments says _is_predicted_faster."""
     if not _is_predicted_faster(names, made, also, of):
         return False
     try:
-        _compile_before(also, of, len(made.before))
+        _compile_before(also, of, len(made.before) if since is None else since)
     except (SourceError, UnsupportedError):
         return False
     return True

@@ -19,6 +19,13 @@ An operand with scales of a byte may be converted instead, to 16 bits that have 
     B_bf16[n,k]:bf16 = B[n,k]:mxfp8
     C[m,n] = A[m,k] @ B_bf16[n,k]:bf16
 
+What is quantised may be stored with its last two indices exchanged, where the product would have to turn it.
+
+    C[m,n] = quantize(A[k,m], e4m3, 128x1) @ B[n,k] scale(none, 1x128)
+    -->
+    A_e4m3[m,k]:e4m3 scale(1x128) = A[k,m]
+    C[m,n] = A_e4m3[m,k]:e4m3 @ B[n,k] scale(1x128, 1x128)
+
 One of e4m3 whose last index is not the summed one may be stored the other way round, as its scales may be seen.
 
     C[m,n] = A[m,k] @ B[k,n] scale(1x128, 128x128)
@@ -133,9 +140,12 @@ def _scales(operand: ast.Node, item: ast.Item | None) -> str:
     return kind if kind in ELEMENT_TYPES and ELEMENT_TYPES[kind].bits == 8 else ""
 
 
-def cut_operand(source: str, operand: str, becomes: str = "") -> Cut | None:
+def cut_operand(source: str, operand: str, becomes: str = "", turns: bool = False) -> Cut | None:
     """The program in two, the first of which quantises the tensor `operand`, or makes it the type `becomes`, or stores
     it the other way round where that is TURNED; None where a text does not say it.
+
+    Args:
+        turns: whether what is quantised is stored with its last two indices exchanged, and its scales with it.
 
     Raises:
         SourceError: the text is no program.
@@ -164,16 +174,18 @@ def cut_operand(source: str, operand: str, becomes: str = "") -> Cut | None:
         return found
 
     turned = becomes == TURNED
-    level, kind = (text(one.level), one.type.text) if isinstance(one, ast.Quantize) else ("", becomes)
+    level, kind = ("", becomes)
+    if isinstance(one, ast.Quantize):
+        level, kind = _exchanged(one.level) if turns else text(one.level), one.type.text
     kind = _element(_tensor(one)) if turned else kind
     split = (f"{whole(_tensor(one)).partition(':')[0]}:{kind}", "") if turned else _split(one, item, whole)
     there = _turned(item) if turned else level or NOTHING
-    if split is None or there is None:
+    if split is None or there is None or level is None:
         return None
     value, factor = split
     between = unused(program, f"{operand}_{TURNED if turned else kind}", "_scale", "_scale2")
     indices = _tensor(one).indices
-    order = (*indices[:-2], *indices[:-3:-1]) if turned else indices
+    order = (*indices[:-2], *indices[:-3:-1]) if turned or turns else indices
     at, left = (f"{between}[{','.join(map(said, order))}]:{kind}" for said in (text, whole))
     edits = list[tuple[tuple[int, int], str]]()
     for contract, sides in contracts:
@@ -247,6 +259,14 @@ def _turned(item: ast.Item | None) -> str | None:
         kind = f":{level.type.text}" if level.type is not None else ""
         made.append(block + kind + "@col" * (layout == "row"))
     return "*".join(made)
+
+
+def _exchanged(level: ast.Level) -> str | None:
+    """A block of the same elements where the last two indices are exchanged; None where its scales' layout is said."""
+    if level.layout is not None or "x" not in level.block.text:
+        return None
+    *ahead, rows, last = level.block.text.split("x")
+    return "x".join([*ahead, last, rows]) + (f":{level.type.text}" if level.type is not None else "")
 
 
 def _split(operand: ast.Node, item: ast.Item | None, text: Callable[[ast.Node], str]) -> tuple[str, str] | None:

@@ -125,6 +125,8 @@ MORE: list[tuple[str, dict[str, int], str]] = [
 @pytest.mark.parametrize("number", range(len(MORE)))
 def test_other_programs(number: int, target: str) -> None:
     source, more, fixed = MORE[number]
+    if target == "sm_120a":
+        source = source.replace("128x160", "64x160")  # ptxas spills the larger one
     run(source, target, {"m": 40, "n": 144, "k": 156, **more}, fixed)
 
 

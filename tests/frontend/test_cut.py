@@ -45,3 +45,14 @@ def test_what_a_comment_stood_before_is_kept() -> None:
 def test_without_a_decision(clauses: str, left: str) -> None:
     product = "C[m,n] = A[m,k] @ B[n,k]"
     assert without(product + clauses, "convert", "before").rstrip() == product + left
+
+
+def test_what_is_quantised_may_be_stored_with_its_last_indices_exchanged() -> None:
+    program = "C[b,m,n] = quantize(relu(A[b,k,m]), e4m3, 1x128x4) @ B[b,n,k] scale(none, 1x1x128)"
+    parts = cut_operand(program, "A", turns=True)
+    assert parts == Cut(
+        "A_e4m3[b,m,k]:e4m3 scale(1x4x128) = relu(A[b,k,m])",
+        "C[b,m,n] = A_e4m3[b,m,k]:e4m3 @ B[b,n,k] scale(1x4x128, 1x1x128)",
+        "A_e4m3",
+    )
+    assert cut_operand(program.replace("1x128x4", "tensor"), "A", turns=True) is None
