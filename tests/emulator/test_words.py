@@ -53,6 +53,11 @@ def test_program(target: str, name: str, size: int) -> None:
 MORE: list[tuple[str, dict[str, int], str]] = [
     ("C[b,m,n]:f32 = A[b,m,k]:bf16 @ (B[b,k/8,n,k%8]:u4 - (Z[b,k/32,n] + 1)) scale(none, 1x64:f16@col)", {"b": 3}, ""),
     ("C[b,m,n]:f32 = A[b,m,k]:bf16 @ B[k/8,n,k%8]:i4", {"b": 3}, ""),
+    (
+        "C[m,n]:f32 = A[m,k]:bf16 @ (B[k/8,n,k%8]:u4 - Z[k/32,n]) scale(none, 1x64@col) for n in lo[0]:hi[0] by 4",
+        {},
+        "",
+    ),
     ("C[m,h,n]:f32 = A[m,k]:bf16 @ B[h,k/8,n,k%8]:i4", {"h": 2}, ""),
     ("C[m,n]:f32 = A[m,b,k]:bf16 @ (B[b,k/8,n,k%8]:u4 - Z[b,k/32,n])", {"b": 2}, ""),
     (

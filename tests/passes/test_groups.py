@@ -203,6 +203,9 @@ ROWS_ALONG_K = {
     "C[g,m,n] = A[g,k,m] @ B[g,n,k] for m < rows[g]": "",
     "C[m,n] = A[k,m] @ B[n,k] for m in 16:70": "",
     "C[m,n] = A[k,m] @ B[n,k] for m in 12:70": "m has a range, and A is contiguous along it",
+    "C[m,n] = A[m,k] @ B[k/8,n,k%8]:i4 for n in lo[0]:hi[0]": "n has a range, and B has words of its rows beside",
+    "C[m,n] = A[m,k] @ B[k/8,n,k%8]:i4 for n in lo[0]:hi[0] by 4": "",
+    "C[m,n] = A[k/8,m,k%8]:i4 @ B[e[m/6],n,k]:bf16": "m has blocks of 6, and A has words of its rows beside each other",
     "C[m,n] = A[m,k] @ B[g,k,n] for m in off[g]:off[g+1]": "",
 }
 

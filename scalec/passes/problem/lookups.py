@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import DRAWN, WHOLE, padded_to
+from scalec.formats import DRAWN, WHOLE, WORD_BITS, padded_to
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, apart_in, block_of, facts_of, map_of, maps_of, values_returned, written
@@ -392,9 +392,10 @@ def check_beginnings(problem: Problem) -> None:
     begins = problem.begins(cut)
     for operand in (problem.lhs, problem.rhs):
         step = _copied_from(problem, operand)
-        if operand.stored_mn_major and operand.rows == cut and begins % step:
+        if (operand.stored_mn_major or operand.in_words) and operand.rows == cut and begins % step:
+            lies = "has words of its rows beside each other" if operand.in_words else "is contiguous along it"
             raise UnsupportedError(
-                f"{cut} has {ends}, and {operand.name} is contiguous along it",
+                f"{cut} has {ends}, and {operand.name} {lies}",
                 expected=f"{operand.name} contiguous along {problem.k.name}, or tiles that begin at multiples of"
                 f" {step}: copies begin at multiples of {problem.target.tma_align} bytes",
                 fix=f"store {operand.name} with {problem.k.name} last",
@@ -480,5 +481,7 @@ def _unshifted(operand: Operand) -> str:
 
 
 def _copied_from(problem: Problem, operand: Operand) -> int:
-    """Elements along the index that an operand is contiguous along, of a multiple of which copies begin."""
-    return PADDED_ROW if operand.padded else 8 * problem.target.tma_align // operand.stored.bits
+    """Elements, or words of these, that lie side by side along an operand's rows: copies begin at a multiple of so
+    many."""
+    bits = WORD_BITS if operand.in_words else operand.stored.bits
+    return PADDED_ROW if operand.padded else 8 * problem.target.tma_align // bits
