@@ -8,6 +8,7 @@ from random import Random
 
 from scalec import grad
 from scalec.errors import ScalecError
+from scalec.formats import FRAGMENTS_TEXT
 from tests.fuzz import draw as structured
 from tests.fuzz.case import Case
 from tests.fuzz.holes import ALWAYS_KNOWN, EXTENTS, PAIRS, TABLES, Pair
@@ -120,6 +121,7 @@ def written(operand: str, tensor: str, k: str) -> str:
         words=f"{name}[{at}{last}/8,{row},{last}%8]", turned=f"{name}[{at}{last},{row}]",
         awq=f"{name}[{at}{last}, {order}]", reverse=f"{name}[{at}{last}, {row}/8*8 + 7 - {row}%8]",
         zeros=f"{name}Z[{at}{last}", order=order, row=row,
+        **{x: f"{name}[{at}{row}, {text.format(last)}]" for x, text in FRAGMENTS_TEXT.items()},
     )  # fmt: skip
 
 

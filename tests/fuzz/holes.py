@@ -12,8 +12,9 @@ from tests.fuzz.weights import GROUP_COUNT, Weighted
 
 class Pair(NamedTuple):
     """Operands, {0} the tensor, {1} a tensor of zero points with its indices but for what follows K, {zeros} one with K
-    before rows, {words}, {turned}, {awq} and {reverse} the tensor in words, with rows last, and in orders of these;
-    their scales; a step of K; where else than in "any" they may be; a weight."""
+    before rows, {words}, {turned}, {awq} and {reverse} the tensor in words, with rows last, and in orders of these,
+    {pairs}, {bytes} and {halves} in orders of registers; their scales; a step of K; where else than in "any" they may
+    be; a weight."""
 
     left: str
     right: str
@@ -60,6 +61,9 @@ PAIRS: tuple[Pair, ...] = tuple(Pair(*row) for row in (
     ("quantize({0}:f16, e5m2, 1x128)", "quantize({0}:f32, e4m3, 1x128)", "", 1, "anew", 1),
     ("{0}:e4m3", "quantize({0}:i4, e4m3, 1x128)", " scale(none, 1x64:bf16)", 2, "anew", 1),
     ("{0}", "quantize({0}:u4 - 8, e4m3, 1x128)", " scale(1x128, 1x{k}:f16)", 2, "anew", 1),
+    ("quantize({turned}:bf16, e4m3, 128x1)", "{0}", " scale(none, 128x128)", 1, "anew", 1),
+    ("{0}", "quantize({turned}:f16, e4m3, 128x128)", " scale(1x128)", 1, "anew", 1),
+    ("quantize(relu({turned}), e5m2, {k}x1)", "quantize({turned}:bf16, e4m3, 128x1)", "", 1, "anew", 1),
     ("{0}:nvfp4", "{0}:bf16", "", 2, "converted", 2),
     ("{0}:mxfp4", "{0}:f16", "", 2, "converted", 1),
     ("{0}:mxfp4", "{0}", " scale(1x128)", 128, "converted", 1),
@@ -92,6 +96,11 @@ PAIRS: tuple[Pair, ...] = tuple(Pair(*row) for row in (
     ("{0}:bf16", "{reverse}:e2m1", " scale(none, 16x1:ue4m3)", 1, "grouped stored", 1),
     ("{turned}:i4", "{0}:bf16", " scale(64x1:f16, none)", 1, "stored", 1),
     ("{0}:tf32", "({awq}:i4 - 3)", " scale(none, 32x1)", 1, "stored", 1),
+    ("{0}:bf16", "{pairs}:i4", " scale(none, 1x128:bf16)", 128, "grouped stored", 1),
+    ("{0}:f16", "({pairs}:u4 - {zeros}/128,{row}]:u4):f16", " scale(none, 1x128:f16@col)", 128, "stored", 1),
+    ("{0}:bf16", "{pairs}:nvfp4", "", 128, "grouped stored", 1),
+    ("{0}:e4m3", "{bytes}:i4", " scale(1x128, 1x128)", 128, "grouped stored", 1),
+    ("{0}:e4m3", "{halves}:e2m1", " scale(1x128, 1x128)", 128, "grouped stored", 1),
     ("{0}:e4m3", "{turned}:e5m2", "", 1, "grouped stored", 1),
     ("{turned}:e4m3", "{turned}:e4m3", " scale(128x1, 128x128)", 1, "stored", 1),
     ("{turned}:tf32", "{turned}:tf32", "", 1, "grouped stored", 1),
