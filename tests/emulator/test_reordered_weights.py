@@ -11,8 +11,10 @@ from scalec.errors import ScheduleError
 from scalec.formats import FRAGMENTS, FRAGMENTS_TEXT
 from scalec.layouts import for_registers
 from scalec.runtime import emulated
+from scalec.runtime.sequence import Sequence
 from scalec.tuning.explain import explain
 from tests.emulator.running import refusals, run_on
+from tests.emulator.test_launches_before import check
 from tests.emulator.test_several_results import run
 
 AT16, AT8, HALVES = (FRAGMENTS_TEXT[order].format("k") for order in ("pairs", "bytes", "halves"))
@@ -81,6 +83,23 @@ MORE: list[tuple[str, dict[str, int]]] = [
 def test_other_programs(number: int) -> None:
     source, more = MORE[number]
     run(source, "sm_90a", {"m": 40, "n": 144, "k": 384, **more}, "k")
+
+
+@pytest.mark.once("source")
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"C[m,n]:e5m2 scale(1xn:ue8m0) = A[m,k]:e4m3 @ B[e[m/16],n, {AT8}]:i4 scale(1x128, 1x1x128)",
+        "C[m,n]:e4m3 scale(1xn) = A[m,k]:bf16 @ B[n,k]:i4 with swap=1",
+    ],
+)
+def test_rows_of_results_that_no_tile_has_are_quantised_in_a_launch_of_their_own(source: str) -> None:
+    """The product is transposed, and no CTAs share blocks along its rows."""
+    sizes = {"m": 40, "n": 272, "k": 128} | ({"B_0": 3} if "e[" in source else {})
+    kernel = scalec.compile(source, target="sm_90a", dims={"n": 272, "k": 128})
+    assert isinstance(kernel, Sequence)
+    assert len(kernel.launches) == 2
+    check(kernel, "sm_90a", source, sizes)
 
 
 @pytest.mark.parametrize("name", ["i4", "e4m3, less 8", "mxfp4"])

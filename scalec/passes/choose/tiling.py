@@ -135,7 +135,8 @@ def choose(problem: Problem, given: Request, spare: int = 0, search: str = SEARC
                 raise
     if given.parts is None and (given.split or 1) > 1 and no_memory(problem):
         given = given.with_fields(parts="cluster")
-    able = given.cluster is None
+    # CTAs share blocks along columns, which are rows where the transposed result is computed
+    able = given.cluster is None and given.swap != 1 and not must_swap(problem)
     ways = list(sharing(problem)) if able else []
     if ways:
         plan, refusals = _in_cluster(ways, given, spare, search)
