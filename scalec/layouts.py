@@ -321,7 +321,8 @@ def _nibbles(rows: Any, which: Sequence[int]) -> Any:
     low = [k % 2 == 0 for k in which]
     found = rows[..., [k // 2 for k in which]]
     if isinstance(rows, np.ndarray):
-        return np.where(np.array(low), found & 15, found >> 4)
+        # of one group a row, numpy has what it indexes so with rows last
+        return np.ascontiguousarray(np.where(np.array(low), found & 15, found >> 4))
     import torch
 
     return torch.where(torch.tensor(low, device=rows.device), found & 15, found >> 4)
