@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
-from scalec.lowering.common.elements import Words, held
+from scalec.lowering.common.words import Words, held
 
 
 def _values(stored: str) -> list[int]:

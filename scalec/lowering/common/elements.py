@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
+from itertools import product
 
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import six_bits
-
-Words = list[ir.Value]
-"""Registers of 32 bits, the first elements in the lowest bits of the first."""
+from scalec.lowering.common.differences import differences, table_of_number
+from scalec.lowering.common.words import Words, held
 
 
 def converted(b: Builder, words: Words, stored: str, made: str) -> Words:
@@ -73,13 +73,6 @@ def _picked(b: Builder, table: tuple[int, int], selectors: ir.Value, *, kept: bo
     return b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, first, second, selectors)
 
 
-def held(b: Builder, number: int) -> ir.Value:
-    """A number in a register of each thread. The second constant of an instruction ptxas 13.0 has in a uniform register
-    and moves before each use, unless it seems to differ by lane: no lane has the highest bit of its lanemask_lt."""
-    text = "{ .reg .b32 T; mov.u32 T, %lanemask_lt; shr.u32 T, T, 31; add.u32 $0, T, $1; }"
-    return b.pure(text, b.i32, b.constant(number))
-
-
 def _narrow(b: Builder, word: ir.Value, half: int, made: str) -> tuple[ir.Value, ir.Value | None]:
     """Of four e2m1, a half of a word, the highest bytes and the lowest ones, None where these are 0, or the same."""
     magnitudes = b.and_(b.shr(word, 16) if half else word, 0x7777)
@@ -96,10 +89,12 @@ def _e2m1_to_e4m3(b: Builder, words: Words) -> Words:
 
 
 def smaller(b: Builder, word: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Of eight e2m1 the even ones and the odd ones as e4m3, 2^-6 times them (scalec.formats.SMALLER): S00EEM00. Seven
-    instructions, of which ptxas makes one of `and` and `or`."""
-    signs, rest = (b.shl(word, 4), word), (b.shl(word, 2), b.shr(word, 2))
-    even, odd = (b.or_(b.and_(x, 0x80808080), b.and_(y, 0x1C1C1C1C)) for x, y in zip(signs, rest, strict=True))
+    """Of eight e2m1 the even ones and the odd ones as e4m3, 2^-6 times them (scalec.formats.SMALLER): S00EEM00. Six
+    instructions, of which ptxas makes one of `and` and `or`. Of an even one 00SEEM00 is a product, to which 0x60 is
+    added: that carries the sign to its place, or stays where there is none, and is masked out."""
+    alone = b.and_(word, 0x0F0F0F0F)
+    even = b.and_(b.pure("mad.lo.u32 $0, $1, $2, 0x60606060;", b.i32, alone, held(b, 4)), 0x9C9C9C9C)
+    odd = b.or_(b.and_(word, 0x80808080), b.and_(b.shr(word, 2), 0x1C1C1C1C))
     return even, odd
 
 
@@ -216,17 +211,24 @@ def _4_to_16(made: str, number: int) -> Callable[[Builder, Words], Words]:
 
 def _e2m1_apart(b: Builder, word: ir.Value, made: str) -> Words:
     """Eight e2m1 as pairs of 16 bits, each of two that are four apart: their bits where the type has a sign, and the
-    ends of its exponent and of its fraction, times what that lacks of the exponent's bias. Shifts to the left and
-    products are not of the pipe that `prmt` and logic wait for (sm_90a issues those every other clock): 23 instructions
-    for eight elements, 10 of them there."""
-    fraction, bias = {"bf16": (7, 127), "f16": (10, 15)}[made]
-    kept, factor = 0x10001 * (7 << (fraction - 1)), b.constant(0x10001 * (2 * bias - 1 << fraction))  # 2^(bias - 1)
+    ends of its exponent and of its fraction, times what that lacks of the exponent's bias. Products are not of the pipe
+    that `prmt` and logic wait for (sm_90a issues those every other clock): 21 instructions for eight elements, 12 of
+    them there."""
+    (fraction, bias), (times, more) = {"bf16": (7, 127), "f16": (10, 15)}[made], _PLACES[made]
+    kept, factor = 0x8000 | 7 << (fraction - 1), b.constant(0x10001 * (2 * bias - 1 << fraction))  # 2^(bias - 1)
     found = []
-    for i in range(4):
-        signs, values = (_moved(b, word, to - 4 * i) for to in (12, fraction - 1))
-        bits = b.or_(b.and_(signs, 0x80008000), b.and_(values, kept))
-        found.append(scaled(b, bits, factor, made))
+    for byte, at in product((word, b.shr(word, 8)), (0, 4)):
+        alone, by = b.and_(byte, 0x000F000F << at), times >> at
+        by = held(b, by) if more else b.constant(by)
+        bits = b.pure("mad.lo.u32 $0, $1, $2, $3;", b.i32, alone, by, b.constant(0x10001 * more))
+        found.append(scaled(b, b.and_(bits, 0x10001 * kept), factor, made))
     return found
+
+
+_PLACES = {"bf16": (0x1040, 0), "f16": (0x200, 0x7000)}
+"""What SEEM, times that and more by that, has in the places of a type's sign and of EEM. Of bf16 these are two copies;
+of f16, where they would overlap, one, whose sign the addition carries to its place (a power of two is `held`, as ptxas
+would make it a shift)."""
 
 
 def _moved(b: Builder, word: ir.Value, by: int) -> ir.Value:
@@ -251,35 +253,12 @@ def taken_away(b: Builder, pair: ir.Value, less: Words, made: str) -> ir.Value:
     return reduce(lambda x, y: b.pure(f"sub.rn.{made}x2 $0, $1, $2;", b.i32, x, y), less, pair)
 
 
-_I4_BYTES = (0x44403800, 0x4E4C4A48), (0x4A4C4E50, 0x38404448)
-"""What an i4 is as e4m3, without sign: 0 to 7, and -8 to -1."""
+def _4_to_e4m3(stored: str) -> Callable[[Builder, Words], Words]:
+    def convert(b: Builder, words: Words) -> Words:
+        table = table_of_number(b, stored, 0)
+        return [x for word in words for x in differences(b, word, (table, table))]
 
-
-def i4_to_e4m3(b: Builder, words: Words) -> Words:
-    """A selector of prmt from 8 on gives the sign of a byte eight times, here zeros: one table gives those of 0 to 7,
-    one, with the sign turned, those of -8 to -1. 14 instructions for eight elements."""
-    found = []
-    for word in words:
-        signs = b.and_(b.shl(word, 4), 0x80808080), b.and_(word, 0x80808080)
-        for half, pick in enumerate((0x5140, 0x7362)):
-            plain, turned = (b.shr(x, 16) if half else x for x in (word, b.xor(word, 0x88888888)))
-            sign = b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *signs, pick)
-            magnitude = b.or_(_picked(b, _I4_BYTES[0], plain), _picked(b, _I4_BYTES[1], turned))
-            found.append(b.or_(magnitude, sign))
-    return found
-
-
-def _u4_to_e4m3(b: Builder, words: Words) -> Words:
-    """Likewise: 0 to 7, and 8 to 15, which are larger by 8."""
-    found = []
-    for word in words:
-        for half in (0, 1):
-            plain, turned = (b.shr(x, 16) if half else x for x in (word, b.xor(word, 0x88888888)))
-            found.append(b.or_(_picked(b, _I4_BYTES[0], plain), _picked(b, _U4_BYTES, turned)))
-    return found
-
-
-_U4_BYTES = (0x53525150, 0x57565554)
+    return convert
 
 
 def _4_to_tf32(number: int) -> Callable[[Builder, Words], Words]:
@@ -291,11 +270,11 @@ _CONVERSIONS: dict[tuple[str, str], Callable[[Builder, Words], Words]] = {
     ("e2m1", "e4m3"): _e2m1_to_e4m3,
     ("e2m1", "bf16"): _e2m1_to_16("bf16"),
     ("e2m1", "f16"): _e2m1_to_16("f16"),
-    ("i4", "e4m3"): i4_to_e4m3,
+    ("i4", "e4m3"): _4_to_e4m3("i4"),
     ("i4", "bf16"): _4_to_16("bf16", 0x4308),
     ("i4", "f16"): _4_to_16("f16", 0x6408),
     ("i4", "tf32"): _4_to_tf32(0x4308),
-    ("u4", "e4m3"): _u4_to_e4m3,
+    ("u4", "e4m3"): _4_to_e4m3("u4"),
     ("u4", "bf16"): _4_to_16("bf16", 0x4300),
     ("u4", "f16"): _4_to_16("f16", 0x6400),
     ("u4", "tf32"): _4_to_tf32(0x4300),

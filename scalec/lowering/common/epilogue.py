@@ -14,10 +14,10 @@ from scalec.ir.tile_checks import maker
 from scalec.lowering import scalar
 from scalec.lowering.builder import Builder
 from scalec.lowering.common import elements
-from scalec.lowering.common.elements import held
 from scalec.lowering.common.gather import RowIndex, goes_to, placed
 from scalec.lowering.common.global_elements import around, load, load_behind
 from scalec.lowering.common.state import COMMON, Fragment, State
+from scalec.lowering.common.words import held
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from scalec.ir.tile_words import ordered_in
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.elements import (
     APART,
-    Words,
     bf16_to_tf32,
     bytes_of_halves,
     halves_to_tf32,
@@ -29,6 +28,7 @@ from scalec.lowering.common.elements import (
     scaled,
 )
 from scalec.lowering.common.state import State, swizzle, thread_of
+from scalec.lowering.common.words import Words
 from scalec.targets import WARPGROUP
 
 HALVES = 0x5410, 0x7632

@@ -17,18 +17,17 @@ from scalec.ir.tile_zero_points import along_in, bounds_in, order_in, stored_in,
 from scalec.lowering.builder import Builder, Variable
 from scalec.lowering.common.convert import place_of
 from scalec.lowering.common.copies import RowScales, store_vectors
-from scalec.lowering.common.differences import table_of
+from scalec.lowering.common.differences import differences, table_of, table_of_number
 from scalec.lowering.common.elements import (
-    Words,
     bytes_of_halves,
     four_as,
     halves_to_tf32,
-    i4_to_e4m3,
     integers_apart,
 )
 from scalec.lowering.common.state import COMMON, State, thread_of
 from scalec.lowering.common.turned_words import TurnedWords
 from scalec.lowering.common.word_rows import WordRows
+from scalec.lowering.common.words import Words
 from scalec.targets import WARPGROUP
 from scalec.zero_points import LOOKED_UP, Order
 
@@ -90,8 +89,9 @@ class ZeroPoints:
         self, b: Builder, words: Words, first: Place, stored: str, made: str, known: dict[Any, Words] | None = None
     ) -> Words:
         """Adjacent elements of a row, `words` of them, less its zero point, as `made`."""
-        if made == "e4m3" and stored == "u4" and self.loaded == 8:  # an i4 whose sign bit is turned
-            return i4_to_e4m3(b, [b.xor(word, 0x88888888) for word in words])
+        if made == LOOKED_UP and isinstance(self.loaded, int):
+            table = table_of_number(b, stored, self.loaded)
+            return [x for word in words for x in differences(b, word, (table, table))]
         kind, known = "bf16" if made == "bf16" else "f16", {} if known is None else known
         if first not in known:
             known[first] = self.less(b, self.of(b, first), stored, kind)

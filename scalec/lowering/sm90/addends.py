@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from scalec.ir.mlir import ir
 from scalec.ir.tile_scales import LOW_SHIFT, ORDINARY, SEEN, SMALL_SHIFT
 from scalec.lowering.builder import Builder, Variable
-from scalec.lowering.common.elements import Words
 from scalec.lowering.common.state import Fragment, State
+from scalec.lowering.common.words import Words
 from scalec.lowering.sm90.table import TABLE
 
 TABLES = (

@@ -19,16 +19,15 @@ from scalec.lowering.builder import Builder
 from scalec.lowering.common.differences import differences, table_of_number
 from scalec.lowering.common.elements import (
     APART,
-    Words,
     converted,
     half_of_e2m1,
-    held,
     scaled,
     smaller,
     smaller_in_order,
     taken_away,
 )
 from scalec.lowering.common.state import State, swizzle
+from scalec.lowering.common.words import Words, held
 from scalec.lowering.sm90.addends import FACTORS, Kind, both, byte_of, is_low
 from scalec.lowering.sm90.loaded import (
     BELOW,

@@ -11,8 +11,9 @@ from scalec.formats import FRAGMENTS, PER_WORD, WORD_BITS, ElementType, element_
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_cut import LINE
-from scalec.lowering.common.elements import Words, pair_of
+from scalec.lowering.common.elements import pair_of
 from scalec.lowering.common.state import State, swizzle
+from scalec.lowering.common.words import Words
 from scalec.lowering.sm90.addends import selector
 
 BELOW = 8  # rows between a thread's two

@@ -15,10 +15,10 @@ from scalec.ir.mlir import ir
 from scalec.ir.tile_powers import REACH
 from scalec.lowering.builder import Builder
 from scalec.lowering.common.copies import widened
-from scalec.lowering.common.elements import Words
 from scalec.lowering.common.promote import RowFactors, UniformFactors
 from scalec.lowering.common.scale_bytes import what_warps_saw
 from scalec.lowering.common.state import State
+from scalec.lowering.common.words import Words
 from scalec.lowering.sm90.addends import fours
 from scalec.lowering.sm90.table import TABLE
 

@@ -7,9 +7,13 @@ from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.ir.tile_convert import FRAGMENT_ROWS
 from scalec.lowering import scalar
-from scalec.lowering.common.elements import Words, converted, widened
+from scalec.lowering.common.elements import (
+    converted,
+    widened,
+)
 from scalec.lowering.common.state import State
 from scalec.lowering.common.transform import computed_of, rounded, take_terms
+from scalec.lowering.common.words import Words
 from scalec.lowering.sm90.converted import own_parts, registers, tied
 from scalec.lowering.sm90.loaded import element_in, quarter_of
 from scalec.lowering.sm90.table import TABLE
