@@ -43,10 +43,10 @@ class Made(Protocol):
 @dataclass(frozen=True)
 class Attempt:
     """What an attempt decides beside the user: `unroll`, `order`, `scheduler`, `adds`, `inputs`, `mma_n`, `permute_n`,
-    `epilogue`, `registers`, `stationary`, `convert`, those that a tile must leave `spare`, of which ptxas has refused
-    less than `least`, in which `search` it is looked for, whether the tuning database is asked, how often it has
-    `spilled` without a schedule, whether tiles that have all of an index are too `crowded` to reduce it, and which last
-    resorts were `tried`."""
+    `epilogue`, `registers`, `stationary`, `convert`, `split`, those that a tile must leave `spare`, of which ptxas has
+    refused less than `least`, in which `search` it is looked for, whether the tuning database is asked, how often it
+    has `spilled` without a schedule, whether tiles that have all of an index are too `crowded` to reduce it, and which
+    last resorts were `tried`."""
 
     unroll: int | None = None
     order: str | None = None
@@ -59,6 +59,7 @@ class Attempt:
     registers: tuple[int, int] | None = None
     stationary: int | None = None
     convert: str | None = None
+    split: int | None = None
     spare: int = 0
     search: str = SEARCHES[0]
     least: int = 1
@@ -87,6 +88,7 @@ class Attempt:
             "converting": ("registers", made.converting if given.registers is None else None),
             "epilogue": ("epilogue", "direct" if not given.epilogue and slow and slow.epilogue != "direct" else None),
             "convert": ("convert", "shared" if self.convert is None and slow and slow.convert != "shared" else None),
+            "split": ("split", 1 if given.split is None and slow and slow.split > 1 else None),
             "crowded": ("crowded", made.folds),
         }  # converted in shared memory tiles may be others, without `swap` too
         for name, (field, value) in last.items():

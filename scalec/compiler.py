@@ -166,6 +166,7 @@ def compile_source(
                 registers=attempt.registers or given.registers,
                 stationary=given.stationary if attempt.stationary is None else attempt.stationary,
                 convert=attempt.convert,
+                split=attempt.split or given.split,
             )
             schedules.write(function, tried)
             try:
@@ -291,8 +292,9 @@ def _to_tile(made: Compilation, module: Any, row: Target, on_pass: OnPass | None
     made.narrower = narrower(problem, made.schedule)
     made.looped, made.folds = in_a_loop(problem, made.schedule), problem.column_fold is not None
     made.most = most_registers(problem, made.schedule)
-    made.fullest = fullest_registers(problem, made.schedule)
-    made.converting = converting_registers(problem, made.schedule)
+    if attempt.registers is None:  # both are of what is chosen, not of one another
+        made.fullest = fullest_registers(problem, made.schedule)
+        made.converting = converting_registers(problem, made.schedule)
     made.widest = getattr(widest_blocks(problem), "name", "")
     several = [d for d in (problem.m, problem.n) if d.within and d.size is None and d.name not in interface.ranges]
     interface = interface.limited({d.name: _counted(d) for d in several} | longest(problem))

@@ -355,6 +355,27 @@ def test_warps_convert_where_consumers_have_no_registers(slow: Callable[..., lis
         compile_source(program, dims={"n": 8}, schedule={"convert": "registers"}, until="tile")
 
 
+AWQ = "n/8*8 + n%2*4 + n%8/2"
+TURNED_WORDS = "; ".join(
+    [
+        f"G[m,n] = A[m,k]:f16 @ (P[k, {AWQ}]:u4 - Y[k/128, {AWQ}]) scale(none, 128x1:f16)",
+        f"U[m,n] = A[m,k]:f16 @ (R[k, {AWQ}]:u4 - W[k/128, {AWQ}]) scale(none, 128x1:f16)",
+        "H[m,n] = silu(G) * U",
+    ]
+)
+"""Of which one tile alone has whole strips of both weights."""
+
+
+def test_k_is_not_split_where_that_spills(slow: Callable[..., list[str]]) -> None:
+    """Before, whoever converts is given more registers than the schedule gave, not than another attempt did."""
+    asked = slow("split=2", spilled=3)
+    made = compile_source(TURNED_WORDS, "sm_120a", {"m": 16, "n": 4096, "k": 4096}, until="tile")
+    assert made.schedule is not None
+    assert made.schedule.split == 1
+    first, *others = [int(x.split("registers=")[1].partition("x")[0]) for x in asked]
+    assert first + 16 in others
+
+
 def test_tiles_in_another_order_are_tried_before_one_k_block(slow: Callable[..., list[str]]) -> None:
     """Of kernels that spill a few registers: the same tile, which multiplies as many K blocks an iteration."""
     asked = slow("order=n", spilled=11)
