@@ -100,8 +100,8 @@ def _touched(x: Instruction) -> set[int]:
     return {r + i for r, count in found for i in range(count)}
 
 
-def wrong_under_way(function: Function, start: Products | Loads) -> list[tuple[Instruction, list[int]]]:
-    """The instructions that do not wait for registers that may be under way, and which."""
+def states(function: Function, start: Products | Loads) -> list[Any]:
+    """What is under way before each instruction, None where none leads to it."""
     code, following = function.instructions, successors(function)
     before: list[Any] = [start, *[None] * (len(code) - 1)]
     work = [0]
@@ -114,5 +114,11 @@ def wrong_under_way(function: Function, start: Products | Loads) -> list[tuple[I
             if new != old:
                 before[i] = new
                 work.append(i)
+    return before
+
+
+def wrong_under_way(function: Function, start: Products | Loads) -> list[tuple[Instruction, list[int]]]:
+    """The instructions that do not wait for registers that may be under way, and which."""
+    code, before = function.instructions, states(function, start)
     found = ((x, here.wrong(x)) for x, here in zip(code, before, strict=True) if here is not None)
     return [(x, sorted(hit)) for x, hit in found if hit]
