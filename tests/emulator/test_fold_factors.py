@@ -92,6 +92,27 @@ def test_scales(target: str, change: Callable[[np.ndarray, np.ndarray], None], n
     assert np.allclose(got, expected, rtol=1e-4, atol=1e-5 * ordinary, equal_nan=True)
 
 
+@pytest.mark.once("target", "name")
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_of_others(target: str, name: str) -> None:
+    """What some rows, or columns, are scaled by changes no bit of the others: a warp has both."""
+    values, _ = made_up(SOURCES[name], DIMS, 6)
+    values = {x: np.array(v) for x, v in values.items()}
+    scale, w = (np.abs(values[x]).astype(np.float32) + np.float32(0.25) for x in ("K_scale", "W"))
+    values |= {"K_scale": scale, "W": w}
+    before = launched(SOURCES[name], target, DIMS, values, FILLS[0])
+    for which in ("K_scale", "W"):
+        changed, rest = values[which].copy(), np.ones(before.shape, bool)
+        points = [5, 17, 30, 66] if which == "K_scale" else [1]
+        rest[(slice(None), points) if which == "K_scale" else points] = False
+        for i, value in enumerate((-1.0, np.nan, np.inf, 2.0**20)):
+            changed[points[i % len(points)], i % changed.shape[1]] = value
+        after = launched(SOURCES[name], target, DIMS, {**values, which: changed}, FILLS[0])
+        assert np.array_equal(before[rest], after[rest]), which
+        assert not np.array_equal(before, after, equal_nan=True), which
+
+
 @pytest.mark.once("target")
 @pytest.mark.parametrize("target", TARGETS)
 def test_sums_that_are_minus_infinity(target: str) -> None:

@@ -249,6 +249,19 @@ def _dealt(s: State, combined: Callable[..., ir.Value], places: dict[tuple[int, 
     return {register: value for (register, _), value in places.items()}
 
 
+Factors = Sequence[Sequence[ir.Value]] | None
+"""Of each of a thread's two rows, what sums are multiplied by before anything is computed of them."""
+
+
+@dataclass
+class _Sums:
+    """What terms come to so far: by row and block; those of `doubled` pairs twice, and of every third group apart."""
+
+    totals: dict[tuple[int, int], Any]
+    doubled: dict[tuple[int, int], Any] = field(default_factory=dict)
+    apart: dict[tuple[int, int], Any] = field(default_factory=dict)
+
+
 class _Wave:
     """The terms of a wave, added up in each thread."""
 
@@ -268,20 +281,21 @@ class _Wave:
 
     def totals(self) -> Totals:
         """Where there are factors, they are multiplied to what the terms without them come to; where that may not be
-        the same, for a factor is negative or no number, say, all terms are computed once more. Warps agree on which."""
+        the same, for a factor is negative or no number, say, terms are computed once more. A warp does so where one of
+        its rows asks for it, but each row keeps what it would have beside any others (`_own`)."""
         b, place = self._s.b, self._groups[0]
         if not self._factors:
-            return self._reduced(None)
+            return self._reduced(None)[0]
         values = [factor(*place) for factor in self._factors]
         of_rows = [[x[2 * half] for x in values] for half in self._halves]
         products = [functools.reduce(b.fmul, x) for x in of_rows]
         if self._op.sure is not None:
             return self._chosen(products, of_rows)
-        totals, applied = self._reduced(None), [b.variable(b.f32, x) for x in products]
+        (totals,), applied = self._reduced(None), [b.variable(b.f32, x) for x in products]
         fine = self._same(products, [v.get() for v in totals.values()])
         with b.when(b.compare("eq", fine, 0)):
-            for key, value in self._reduced(of_rows).items():
-                totals[key].set(value.get())
+            for key, value in self._reduced(of_rows)[0].items():
+                totals[key].set(self._own(totals[key], value, products[key[0]]))
             for factor in applied:
                 factor.set(1.0)
         for (half, _), total in totals.items():
@@ -299,22 +313,36 @@ class _Wave:
 
         def fast() -> None:
             with self._pairs.branch():
-                for (half, i), total in self._reduced(None).items():
+                for (half, i), total in self._reduced(None)[0].items():
                     made[half, i].set(b.fmul(total.get(), products[half]))
 
         def slow() -> None:
             with self._pairs.branch():
-                for key, total in self._reduced(of_rows).items():
-                    made[key].set(total.get())
+                without, written = self._reduced(None, of_rows)
+                for key, total in written.items():
+                    made[key].set(self._own(without[key], total, products[key[0]]))
 
         fine = b.compare("ne", s.values[key], 0)
         b.either(fine if asked else b.and_(fine, sure), fast, slow)
         return made
 
+    def _own(self, without: Variable, written: Variable, factor: ir.Value) -> ir.Value:
+        """What a row's terms come to whatever other rows of the warp have: those without the factor, times that, where
+        that is the same, as `_same` asks it of all; else those that are computed as the program says."""
+        b, low, bits = self._s.b, _bits(self._lowest), self._s.b.bits
+        fine = b.compare("le", b.sub(bits(factor), low), _bits(_LARGEST) - low)
+        finite = b.compare("lt", b.and_(bits(without.get()), 0x7FFFFFFF), _bits(math.inf))
+        return b.select(b.and_(fine, finite), b.fmul(without.get(), factor), written.get())
+
+    @property
+    def _lowest(self) -> float:
+        """The smallest factor that may leave the terms."""
+        return _SMALLEST if len(self._factors) > 1 else 0.0
+
     def _same(self, factors: Sequence[ir.Value], totals: Sequence[ir.Value], *more: ir.Value) -> ir.Value:
         """Whether the factors of all of a warp's rows may be multiplied to what its terms come to, 1 or 0; not where
         any of `more` is 0."""
-        low = _SMALLEST if len(self._factors) > 1 else 0.0
+        low = self._lowest
         # bits of f32 from 0 on are in order, and those of negative numbers, and of NaN, are larger: one comparison
         lines, count = ["mov.b32 B, 0;"], 1 + len(factors)
         for i in range(1, count):
@@ -328,12 +356,13 @@ class _Wave:
         bits = [self._s.b.bits(x) for x in factors]
         return self._s.b.asm(text, [self._s.b.i32], [*bits, *totals, *more])[0]
 
-    def _reduced(self, factors: Sequence[Sequence[ir.Value]] | None) -> Totals:
-        """What the terms come to, of sums that are multiplied by the factors of their row, if any."""
+    def _reduced(self, *choices: Factors) -> list[Totals]:
+        """What the terms come to, for each choice of factors of rows that sums are multiplied by, if any."""
         b = self._s.b
-        found = {(half, i): [b.variable(b.f32) for _ in (0, 1)] for half, i in self._keys(self._groups)}
+        keys = self._keys(self._groups)
+        found = [{key: [b.variable(b.f32) for _ in (0, 1)] for key in keys} for _ in choices]
         if self._inside is None:
-            self._add(self._groups, found, set(), factors)
+            self._add(self._groups, found, set(), choices)
         else:  # what all pieces use stands before the branches
             for r in self._readers:
                 r.once(self._groups[0][1])
@@ -341,10 +370,13 @@ class _Wave:
             for first in range(0, len(self._groups), PIECE):
                 piece = self._groups[first : first + PIECE]
                 with b.when(self._inside):
-                    self._add(piece, found, begun, factors)
+                    self._add(piece, found, begun, choices)
                 begun |= set(self._keys(piece))
         combined = _COMBINED[self._kind]
-        return {key: b.variable(b.f32, combined(b, *(v.get() for v in both))) for key, both in found.items()}
+        return [
+            {key: b.variable(b.f32, combined(b, *(v.get() for v in both))) for key, both in own.items()}
+            for own in found
+        ]
 
     def _keys(self, groups: Sequence[tuple[int, Place]]) -> list[tuple[int, int]]:
         return list(dict.fromkeys((half, g // self._size) for g, _ in groups for half in self._halves))
@@ -352,37 +384,49 @@ class _Wave:
     def _add(
         self,
         groups: Sequence[tuple[int, Place]],
-        found: dict[tuple[int, int], list[Variable]],
+        found: Sequence[dict[tuple[int, int], list[Variable]]],
         begun: set[tuple[int, int]],
-        factors: Sequence[Sequence[ir.Value]] | None,
+        choices: Sequence[Factors],
     ) -> None:
-        """Takes the terms of some columns into what is `found`: even and odd columns by themselves."""
-        pairs, functions_ = self._pairs, functions_of(self._op)
-        totals: dict[tuple[int, int], Any] = {k: pairs.of(found[k]) for k in self._keys(groups) if k in begun}
-        if self._op.start is not None and self._kind == "sum" and factors is None:
-            start = pairs.pair((self._s.get(self._op.start),) * 2)
-            totals = dict.fromkeys(self._keys(groups), start) | totals
-        doubled: dict[tuple[int, int], Any] = {}
-        apart: dict[tuple[int, int], Any] = {}
+        """Takes the terms of some columns into what is `found`: even and odd columns by themselves. Each column's sum
+        is read once, whatever the choices are: it need not outlive its terms."""
+        pairs, keys = self._pairs, self._keys(groups)
+        made = [_Sums({k: pairs.of(own[k]) for k in keys if k in begun}) for own in found]
+        for sums, factors in zip(made, choices, strict=True):
+            if self._op.start is not None and self._kind == "sum" and factors is None:
+                start = pairs.pair((self._s.get(self._op.start),) * 2)
+                sums.totals = dict.fromkeys(keys, start) | sums.totals
         for g, place in groups:
             inputs = [read(g, place) for read in self._reads]
-            twice = bool(self._doubles) and factors is None and g % pairs.doubled == pairs.doubled // 2
-            into = doubled if twice else apart if self._thirds and factors is None and g % 3 == 2 else totals
-            for half in self._halves:
-                own = slice(2 * half, 2 * half + 2)
-                x, key = pairs.of(self._fragment.of_group(self._registers, g)[own]), (half, g // self._size)
-                for factor in factors[half] if factors is not None else ():
-                    x = pairs.fmul(x, pairs.pair((factor,) * 2))
-                arguments = [x, *(pairs.pair(tuple(v[own])) for v in inputs)]
-                term = scalar.evaluate_product(pairs, self._op.body.blocks[0], arguments, functions_)
-                into[key] = self._taken(into.get(key), [pairs.twice_relu(x), *term[1:]] if twice else term)
-        for key, total in apart.items():
-            totals[key] = pairs.fadd(total, totals[key]) if key in totals else total
-        for key, total in doubled.items():
-            totals[key] = pairs.fma(total, pairs.constant(0.5), totals[key]) if key in totals else total
-        for key, total in totals.items():
-            for v, value in zip(found[key], total.values, strict=True):
-                v.set(value)
+            for sums, factors in zip(made, choices, strict=True):
+                self._take(sums, g, inputs, factors)
+        for own, sums in zip(found, made, strict=True):
+            totals = sums.totals
+            for key, total in sums.apart.items():
+                totals[key] = pairs.fadd(total, totals[key]) if key in totals else total
+            for key, total in sums.doubled.items():
+                totals[key] = pairs.fma(total, pairs.constant(0.5), totals[key]) if key in totals else total
+            for key, total in totals.items():
+                for v, value in zip(own[key], total.values, strict=True):
+                    v.set(value)
+
+    def _take(self, sums: _Sums, g: int, inputs: Sequence[Any], factors: Factors) -> None:
+        """Takes the terms of a group of columns into sums."""
+        pairs = self._pairs
+        twice = bool(self._doubles) and factors is None and g % pairs.doubled == pairs.doubled // 2
+        into = sums.totals
+        if twice:
+            into = sums.doubled
+        elif self._thirds and factors is None and g % 3 == 2:
+            into = sums.apart
+        for half in self._halves:
+            own = slice(2 * half, 2 * half + 2)
+            x, key = pairs.of(self._fragment.of_group(self._registers, g)[own]), (half, g // self._size)
+            for factor in factors[half] if factors is not None else ():
+                x = pairs.fmul(x, pairs.pair((factor,) * 2))
+            arguments = [x, *(pairs.pair(tuple(v[own])) for v in inputs)]
+            term = scalar.evaluate_product(pairs, self._op.body.blocks[0], arguments, functions_of(self._op))
+            into[key] = self._taken(into.get(key), [pairs.twice_relu(x), *term[1:]] if twice else term)
 
     def _taken(self, total: Any, term: Sequence[Any]) -> Any:
         """A term, or the two factors of one, taken into what there is."""
