@@ -74,7 +74,7 @@ class ApartError(UnsupportedError):
     """A program that no one kernel computes, and two launches do: where a result is cut off (scalec.frontend.launches).
 
     Args:
-        result: the name of the result that a launch of its own quantises.
+        result: the name of the result that a launch of its own quantises, or reduces what groups have.
     """
 
     def __init__(

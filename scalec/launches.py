@@ -109,7 +109,8 @@ def launches(
     Of a result that no tile has whole rows, or blocks, of, the values reach memory in f32 and another launch quantises
     them: that is what the compiler's refusal asks for (ApartError), as often as there are such results; or what is
     predicted to be faster than the CTAs of a cluster that share rows, as where there are few of them, or a range has
-    few. An operand that is quantised by whole rows is so in a launch before.
+    few. An operand that is quantised by whole rows is so in a launch before; a reduction over the rows of all groups is
+    that of what each group has, by the launch behind.
 
     Args:
         compiles: compiles a text with quantised results, with sizes and decisions: ptxas may leave it no tile, which is
@@ -122,6 +123,7 @@ def launches(
     if not may_be_several(source):
         return Launches((source,))
     from scalec.frontend.cut import by_whole_rows, cut, quantised, without
+    from scalec.frontend.cut_groups import cut_groups, reduced
     from scalec.frontend.cut_reductions import multiplies
     from scalec.frontend.cut_sums import INVARIANT
 
@@ -154,22 +156,22 @@ def launches(
     first, sizes = made.text, made.sizes(given)
     least = _ends(sizes)[0]
     texts, between = list[str](), list[str]()
-    left, rows = quantised(first), by_whole_rows(first)
-    while left:
+    left, rows, sums = quantised(first), by_whole_rows(first), reduced(first)
+    while left or sums:
         try:
             one = decided(first, sizes)
             name = next((x for x in one.shared if x in left and x in rows), "")
             parts = cut(first, name) if name else None
             if parts is None or not decided(first, least).is_slower(partial(decided, parts.first, least)):
-                if compiles is not None and (not doubtful or one.free <= FEW):
+                if left and compiles is not None and (not doubtful or one.free <= FEW):
                     compiles(first, (of_main if first == whole else of_later)(first, sizes), decisions)
                 break
         except ApartError as refused:
             name = refused.result
-            parts = cut(first, name) if name in left else None
+            parts = cut(first, name) if name in left else cut_groups(first, name) if name in sums else None
             if parts is None:
                 raise
-        left.remove(name)
+        (left if name in left else sums).remove(name)
         first = parts.first
         texts.append(parts.second)
         between.append(parts.between)

@@ -95,7 +95,7 @@ def cut(source: str, result: str) -> Cut | None:
         return None
     (statement,) = found
     rows, last = dims_of(*statement.target.indices[:-1]), dims_of(*statement.target.indices[-1:])
-    used = _used(program, statement)
+    used = used_by(program, statement)
     ranges = [r for s in used for r in s.ranges if r.dim.text in rows | last and (s is statement or not r.otherwise)]
     along = {r.dim.text: " ".join(text_of(source, r).split()) for r in ranges}
     skipping = _skipping(statement, used, ranges)
@@ -131,7 +131,7 @@ def without(source: str, field: str, value: str) -> str:
     return left
 
 
-def _used(program: ast.Program, statement: ast.Statement) -> list[ast.Statement]:
+def used_by(program: ast.Program, statement: ast.Statement) -> list[ast.Statement]:
     """A statement, and those of the temporaries that it is computed of: without a value where these have none."""
     made, used = {s.target.name.text: s for s in program.statements}, [statement]
     for s in used:  # which grows: temporaries are computed of temporaries

@@ -233,6 +233,12 @@ def all_reads(value: Value) -> Iterator[Read]:
         yield from all_reads(x)
 
 
+def told_by(value: Value, name: str) -> str:
+    """The range of a temporary that a value is computed of, by which a dimension is told; "" where there is none."""
+    used = (x.source for x in all_reads(value) if isinstance(x.source, Statement))
+    return next((str(r) for x in used for r in x.ranges if name in affine.dims(r.lower) | affine.dims(r.upper)), "")
+
+
 # ------------------------------------------------------------------------------------------------------- statements
 
 

@@ -29,7 +29,7 @@ from scalec.frontend.program import (
     Subtract,
     Tensor,
     Value,
-    all_reads,
+    told_by,
 )
 from scalec.frontend.statements import Settings, Targets, otherwise, promises, read_float
 from scalec.frontend.zero_points import ZeroPoints
@@ -129,9 +129,7 @@ class Resolver:
             contracted = [x for x in ast.walk(node.value) if isinstance(x, ast.Contract)]
             within = {span for _, span in self._indices(*contracted)}
             name, span = next((x for x in found if x[1] not in within), found[0])
-            used = (x.source for x in all_reads(value) if isinstance(x.source, Statement))
-            ranges = (r for x in used for r in x.ranges if name in affine.dims(r.lower) | affine.dims(r.upper))
-            told = next(map(str, ranges), "")  # of a temporary
+            told = told_by(value, name)
             matrices = ", or @ in place of * for a product of matrices" if len(found) > 1 else ""
             raise self.source.error(
                 span,
@@ -144,13 +142,11 @@ class Resolver:
         alone = keep - value.dims - self._linked_to(value.dims)
         if alone:
             name, span = self._find(node.target, alone)
-            raise self.source.error(
-                span,
-                f"index {name} is in {statement.tensor.name} alone",
-                got=f"no {name} on the right of =",
-                expected="each index of a result on the right too",
-                fix=f"leave {name} out, or read a tensor that has it",
-            )
+            expected, fix = "each index of a result on the right too", f"leave {name} out, or read a tensor that has it"
+            if told := told_by(value, name):
+                expected, fix = f"{expected}, or a range that tells it: {told}", f"end this statement with {told}, too"
+            what, got = f"index {name} is in {statement.tensor.name} alone", f"no {name} on the right of ="
+            raise self.source.error(span, what, got=got, expected=expected, fix=fix)
 
     def _indices(self, *roots: ast.Node) -> Iterator[tuple[str, Span]]:
         """The dimensions that an expression names, and where; a temporary without indices names its own."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import lcm
 from typing import Any
 
-from scalec.errors import UnsupportedError
+from scalec.errors import ApartError, UnsupportedError
 from scalec.formats import element_spelled
 from scalec.ir.location import place_of
 from scalec.ir.mlir import ir
@@ -228,10 +228,13 @@ def kept_of(
     ends = {dims[d] for d in dims_of_domains(own)}
     other = ranges - set(map(ir.Value, own)) or len(own) > 1 or ends & set(tiled) or (fills and not own)
     if groups and sorted(kept) == sorted(known):
-        raise refused(
-            f"is a {told} over {names} of all that {' and '.join(sorted(groups))} shares out",
-            f"{name}[{', '.join(wanted)}], a {told} for each range",
-            f"keep {' and '.join(sorted(groups))} in {name}, and take the {told} over that after the call",
+        shared = " and ".join(sorted(groups))
+        raise ApartError(
+            f"{name} is a {told} over {names} of all that {shared} shares out",
+            result=name,
+            expected=f"{name}[{', '.join(wanted)}], a {told} for each range",
+            fix=f"keep {shared} in {name}, and take the {told} over that after the call",
+            place=place,
         )
     if len(op.symbols) or len(last.symbols) or other or not plain or sorted(kept) != wanted:
         along = next(iter(set(tiled) - {dims[over[0]]}))
