@@ -257,6 +257,22 @@ test_refused = refusals(
 )  # fmt: skip
 
 
+def test_over_the_rows_of_a_range_the_fix_is_a_program_of_its_own() -> None:
+    over = "for m in off[g]:off[g+1]"
+    source = f"T[m,n] = A[m,k] @ B[g,n,k] {over}; M[g,n] = max[m](T) {over}; S[g,n]:f32 = sum[m](exp(T - M)) {over}"
+    with pytest.raises(scalec.UnsupportedError, match="of what reads a max over m, and m has a range") as refusal:
+        scalec.compile(source, "sm_90a")
+    assert "one with S of that, in the range" in refusal.value.fix
+    dims = {"m": 40, "n": 24, "g": 3}
+    run(
+        f"M[g,n] = max[m](T[m,n]:f32) {over}; S[g,n]:f32 = sum[m](exp(T[m,n] - M)) {over}",
+        "sm_90a",
+        dims,
+        "",
+        launches=1,
+    )
+
+
 def test_over_several_indices_the_fix_says_how_sums_are_put_together() -> None:
     source = "T[m,b,n] = A[m,k] @ B[b,n,k]; M[m] = max[b,n](T); S[m]:f32 = sum[b,n](exp(T - M))"
     with pytest.raises(scalec.UnsupportedError, match="S is a sum of exponentials over b, n") as refusal:

@@ -142,6 +142,13 @@ def check_reads(name: str, final: Any, dims: list[str]) -> None:
             fix=f"two programs: one with what is filled as a result, T[{source}]:f32, one with {name} of that",
             place=place_of(op),
         )
+    if any(dim_of(d) == over for d in op.domains):
+        raise UnsupportedError(
+            f"{name} is {_told(op, dims)} of what reads {_told(inner, dims)}, and {over} has a range",
+            expected=f"all of {over}, or ranges of other indices",
+            fix=f"two programs: one with the product as a result, in f32, and one with {name} of that, in the range",
+            place=place_of(op),
+        )
     raise UnsupportedError(
         f"{name} is {_told(op, dims)} of what reads {_told(inner, dims)}, which is known when the product's last "
         "tile is",
