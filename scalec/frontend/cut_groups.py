@@ -28,7 +28,7 @@ def reduced(source: str) -> list[str]:
     program = parse(Source(source, NAME))
     if not any(isinstance(x, ast.Contract) for x in ast.walk(program)):
         return []
-    names = [s.target.name.text for s in program.statements if _reductions(s)]
+    names = [s.target.name.text for s in program.statements]
     return [x for x in names if cut_groups(source, x) is not None]
 
 
@@ -39,7 +39,7 @@ def cut_groups(source: str, result: str) -> Cut | None:
     Raises:
         SourceError: the text is no program.
     """
-    source = blank(source)  # a comment would end what follows it on a line here
+    source = _inlined(blank(source), result)  # a comment would end what follows it on a line here
     program = parse(Source(source, NAME))
     found = [s for s in program.statements if s.target.name.text == result]
     if len(found) != 1 or found[0].accumulate or len(_reductions(found[0])) != 1:
@@ -66,6 +66,34 @@ def cut_groups(source: str, result: str) -> Cut | None:
     first = source[: target.span[0]] + f"{left} = {text_of(source, reduction)}{told}" + source[end:]
     behind = source[start : reduction.span[0]] + f"{kind}[{groups[0]}]({left})" + source[reduction.span[1] : end]
     return Cut.of(first, f"{text_of(source, target)} = {behind}", between)
+
+
+def _inlined(source: str, result: str) -> str:
+    """The program with a temporary that reduces something written out in the result that reads it alone."""
+    program = parse(Source(source, NAME))
+    statements = {s.target.name.text: s for s in program.statements}
+    s = statements.get(result)
+    if s is None or _reductions(s):
+        return source
+    every = [x for other in program.statements for x in ast.walk(other.value)]
+    read = [x for x in ast.walk(s.value) if isinstance(x, ast.Name) and x.text in statements]
+    of = statements[read[0].text] if len(read) == 1 else None
+    if of is None or not _reductions(of) or of.settings or sum(_names(x, of.target.name.text) for x in every) != 1:
+        return source
+    told = "" if s.ranges else "".join(" " + text_of(source, r) for r in of.ranges)
+    (start, end), (first, behind) = read[0].span, s.value.span
+    value = f"{source[first:start]}({text_of(source, of.value)}){source[end:behind]}{told}"
+    parts = [(of.span, ""), ((first, behind), value)]
+    for (begin, until), text in sorted(parts, reverse=True):
+        source = source[:begin] + text + source[until:]
+    return "\n".join(x for x in (y.strip(" ;") for y in source.replace(";", "\n").split("\n")) if x)
+
+
+def _names(node: ast.Node, name: str) -> bool:
+    """Whether a node reads a statement's value."""
+    return (isinstance(node, ast.Name) and node.text == name) or (
+        isinstance(node, ast.Tensor) and node.name.text == name
+    )
 
 
 def _reductions(s: ast.Statement) -> list[ast.Reduce]:

@@ -32,6 +32,7 @@ PROGRAMS = {
         f"{GROUPS}R[n]:f32 = max[m](abs(T)) / 448 {RANGE}; S[n] = sqrt(sum[m](T*T)); Q[g,n]:f32 = min[m](T) {RANGE}",
         {},
     ),
+    "by way of a temporary": (f"{GROUPS}Q[n] = sum[m](T*T); R[n]:f32 = sqrt(Q / 64); S[n]:f32 = max[m](T)", {}),
     "alone": (f"R[n]:f16 = min[m](A[m,k] @ B[g,n,k]) {RANGE}", {}),
     "scaled": (
         f"T[m,n] = A[m,k] @ B[g,n,k] scale(1x128, 1x128x128) {RANGE}; D[m,n]:mxfp8 = T; R[n]:f32 = max[m](abs(T))",
@@ -119,13 +120,13 @@ def test_texts() -> None:
     "source",
     [
         f"{GROUPS}R[n]:f32 += sum[m](T)",
-        f"{GROUPS}R[n] = sum[m](T*T); Z[n]:f32 = sqrt(R)",
+        f"{GROUPS}Q[n] = sum[m](T*T); R[n]:f32 = sqrt(Q); Z[n]:f32 = Q",
         f"{GROUPS}R[n] = max[m](T); S[n]:f32 = sum[m](exp(T - R))",
         "T[m,n] = A[m,k] @ B[g,n,k] for m in lo[g]:hi[g]; R[n]:f32 = sum[m](T)",
     ],
 )
 def test_what_is_not_cut(source: str) -> None:
-    """What adds to memory, what is read, exponentials relative to a largest, and ranges that may overlap."""
+    """What adds to memory, what several results read, sums of exponentials, and ranges that may overlap."""
     assert cut_groups(source, "R") is None
     with pytest.raises(UnsupportedError):
         scalec.compile(source, target="sm_90a", dims={"k": 64})

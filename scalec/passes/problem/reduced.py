@@ -314,7 +314,7 @@ def check_reductions(problem: Problem) -> None:
         expected = f"indices from memory of operands, and of other indices than {over} or of each {over}"
         fix = f"write what it is the {told} of, and compute {made.name} after the call"
         if found and any(x.dim == over for x in of.constant_lookups):
-            fix = f"give {over} a range, for {over} in off[g]:off[g+1], and {made.name} an index g; or {fix}"
+            fix = f"give {over} a range in place of blocks, for {over} in off[g]:off[g+1]; or {fix}"
         if not found and reduced.kind == "sum_exp":
             found = [f"a range of {d.dim}" for d in problem.domains if d.dim == over]
             found += [x.name for x in of.skips if x.dim == over]
