@@ -225,8 +225,11 @@ def test_bits_do_not_say_who_finished(target: str, tile: str) -> None:
 
 test_refused = refusals(
     [
-        (f"{GROUPS}; R[n]:f32 = max[m](T) {RANGE}", r"R is a max over m of all that g shares out\n(.*\n)*.*R\[g, n\]"),
-        (f"{GROUPS}; R[n]:f32 = sum[m](T)", "keep g in R, and take the sum over that after the call"),
+        (
+            f"{GROUPS}; M[n] = max[m](T) {RANGE}; R[n]:f32 = M; S[n]:f32 = 2*M",
+            r"R is a max over m of all that g shares out\n(.*\n)*.*R\[g, n\]",
+        ),
+        (f"{GROUPS}; R[n]:f32 += sum[m](T)", "keep g in R, and take the sum over that after the call"),
         (
             "T[m,n] = A[m,k] @ B[e[m/128],n,k]; C[m,n] = T; R[n]:f32 = sum[m](T)",
             r"the product has e\[m/128\]\n(.*\n)*.*give m a range",
