@@ -88,19 +88,25 @@ def _e2m1_to_e4m3(b: Builder, words: Words) -> Words:
     return [_narrow(b, word, half, "e4m3")[0] for word in words for half in (0, 1)]
 
 
-def smaller(b: Builder, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+def smaller(b: Builder, word: ir.Value, *, shifted: bool = False) -> tuple[ir.Value, ir.Value]:
     """Of eight e2m1 the even ones and the odd ones as e4m3, 2^-6 times them (scalec.formats.SMALLER): S00EEM00. Six
     instructions, of which ptxas makes one of `and` and `or`. Of an even one 00SEEM00 is a product, to which 0x60 is
-    added: that carries the sign to its place, or stays where there is none, and is masked out."""
+    added: that carries the sign to its place, or stays where there is none, and is masked out. With `shifted` the sign
+    is moved by itself: an instruction more, none of them a product, which takes longer to be there."""
+    odd = _sign_and_rest(b, word, b.shr(word, 2))
+    if shifted:
+        return _sign_and_rest(b, b.shl(word, 4), b.shl(word, 2)), odd
     alone = b.and_(word, 0x0F0F0F0F)
-    even = b.and_(b.pure("mad.lo.u32 $0, $1, $2, 0x60606060;", b.i32, alone, held(b, 4)), 0x9C9C9C9C)
-    odd = b.or_(b.and_(word, 0x80808080), b.and_(b.shr(word, 2), 0x1C1C1C1C))
-    return even, odd
+    return b.and_(b.pure("mad.lo.u32 $0, $1, $2, 0x60606060;", b.i32, alone, held(b, 4)), 0x9C9C9C9C), odd
 
 
-def smaller_in_order(b: Builder, word: ir.Value) -> Words:
+def _sign_and_rest(b: Builder, signs: ir.Value, rest: ir.Value) -> ir.Value:
+    return b.or_(b.and_(signs, 0x80808080), b.and_(rest, 0x1C1C1C1C))
+
+
+def smaller_in_order(b: Builder, word: ir.Value, *, shifted: bool = False) -> Words:
     """Likewise the first four and the last four."""
-    both = smaller(b, word)
+    both = smaller(b, word, shifted=shifted)
     return [b.pure("prmt.b32 $0, $1, $2, $3;", b.i32, *both, which) for which in (0x5140, 0x7362)]
 
 
