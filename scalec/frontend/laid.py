@@ -102,6 +102,11 @@ def check(source: Source, node: ast.Statement, s: Statement) -> None:
         what = source.text[slice(*at)] if not s.accumulate else "+="
         why = f"{s.tensor.name} copies scales, which are not computed"
         fix = "compute them in f32 by a statement before, of a program of its own"
+        if node.ranges and more[0] is node.ranges[0]:
+            why = f"{s.tensor.name} copies scales, and has a range"
+            fix = "leave the range out: all are copied, those of its rows too"
+            if any(x.word.text == "apart" for x in node.ranges[0].promises):
+                fix = "lay out those of each group by scalec.layouts.blocked_by_group, or columns_by_group"
         if isinstance(read, Statement) and not more and not s.accumulate:
             why = f"{s.tensor.name} copies {read.tensor.name}, which the program makes"
             fix = f"copy what {read.tensor.name} is made of, or {read.tensor.name} in a program of its own"
@@ -121,6 +126,9 @@ def check(source: Source, node: ast.Statement, s: Statement) -> None:
             f"{read.name} has other indices",
             got=source.text[slice(*node.value.span)],
             expected=expected,
+            fix=f"gather {read.name} before, by a program of its own, and copy that"
+            if any(map(affine.symbols, index))
+            else "",
         )
     if own != of and words:
         why = f"{read.name} and {s.tensor.name} have four scales of different indices in a word"

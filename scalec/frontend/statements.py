@@ -136,7 +136,7 @@ class Targets:
             why = "below it"
         elif found.temporary:
             why = "and used elsewhere, too"
-        elif found.index != index or found.tensor.element != "f32" or found.tensor.levels or found.ranges:
+        elif found.index != index or found.tensor.element != "f32" or found.tensor.levels:
             why = "and not one f32"
         elif found.accumulate or found.hadamard:
             why = "by += or transformed"

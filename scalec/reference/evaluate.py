@@ -250,8 +250,9 @@ class _Run:
                 found.append(int(index.max()) + 1 if index.size else 0)
         return tuple(found)
 
-    def reached(self, value: ir.Value, shape: tuple[int, ...]) -> Array:
-        """Which elements of a result with so many are written, as if each dimension without any had one point."""
+    def reached(self, value: ir.Value, shape: tuple[int, ...], spanned: Sequence[int] = ()) -> Array:
+        """Which elements of a result with so many are written, as if each dimension without any had one point, and
+        nothing were left out of the `spanned` axes."""
         op = value.owner
         while op.name not in ("scale.map", "scale.scatter"):  # what is transformed
             op = op.operands[0].owner
@@ -259,6 +260,9 @@ class _Run:
         own = map_of(op.map) if op.name == "scale.map" else maps_of(op.maps)[1]
         target = Access(Tensor(found), own, self.symbols(op))
         kept = target.dims()
+        along = [ir.AffineMap.get(own.n_dims, own.n_symbols, [own.results[axis]]) for axis in spanned]
+        whole = set[int]().union(*map(dims_in, along))
+        skips = tuple(x for x in skips if not ({x.dim} if isinstance(x, Domain) else x.dims()) & whole)
         space = self.space(
             kept.union(*(x.bound_dims() | {x.dim} if isinstance(x, Domain) else x.dims() for x in skips))
         )

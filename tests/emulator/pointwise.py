@@ -14,6 +14,7 @@ from scalec import reference
 from scalec.checking.guarded import FILLS, Guarded, between_guards
 from scalec.checking.launch import values_of
 from scalec.emulator.stats import Stats
+from scalec.formats import WHOLE
 from scalec.frontend import build
 from scalec.ir import context
 from scalec.reference.packing import decode, from_layout
@@ -83,10 +84,13 @@ def ran(
 
 
 def points_of(name: str, expected: Any) -> Any:
-    """The elements of a result that are written; of scales, one a block, those of which one is."""
+    """The elements of a result that are written; of scales, one a block, those of which one is, or that are of all
+    of an index."""
     if name not in (known := scales_of(expected)):
         return expected.reached[name]
     of, g = known[name]
+    if WHOLE in g.block and g.layout == "row":
+        return expected.written[name]
     points, places = expected.reached[of], expected.scales[of][2]
     return block_amax(placed(points, places), block_shape(g, points.shape)) > 0
 

@@ -123,19 +123,79 @@ LEFT_OUT = [
     ("Q[m,k]:e4m3 scale(1xk of M[m]) = X[m,k] for m in off[g]:off[g+1]", {"m": 37, "k": 100, "g": 3}, ""),
     ("Q[b,m,k]:e4m3 scale(1x32:ue8m0@packed of M[b,m,k/32]) = X[b,m,k] for m < r[b]", {"b": 2, "m": 9, "k": 99}, "k"),
     ("Q[b,m,k]:e4m3 scale(1xk of M[b,m]) = X[b,m,k] for m < r[b]", {"b": 2, "m": 5, "k": 2500}, ""),
+    # blocks of all rows, whose first ones are left out, too
+    ("Q[m,k]:e4m3 scale(tensor of M[0]) = X[idx[m],k]", {"m": 37, "k": 300, "X_0": 9}, ""),
+    ("Q[m,k]:e4m3 scale(mx1 of M[k]) = X[idx[m],k]", {"m": 37, "k": 100, "X_0": 9}, ""),
+    ("Q[m,k]:e4m3 scale(mx32 of M[k/32]) = X[m,k] for m in off[g]:off[g+1]", {"m": 37, "k": 96, "g": 3}, "k"),
+    ("T[k,m]:e4m3 scale(1xm of M[k]) = X[idx[m],k]", {"m": 70, "k": 99, "X_0": 9}, ""),
+    ("Q[b,m,k]:e4m3 scale(tensor:ue8m0 of M[0]) = X[b,m,k] for m < r[b]", {"b": 2, "m": 9, "k": 99}, "k"),
+    ("Q[b,m,k]:e4m3 scale(1xmxk of M[b]) = X[b,m,k] for m < r[b]", {"b": 2, "m": 9, "k": 96}, "k"),
 ]
 
 
 def some(values: dict[str, Any]) -> None:
     if "idx" in values:
         values["idx"] = values["idx"].copy()
-        values["idx"][::5] = -1
-    for name, x in (("off", [2, 2, 20, 30]), ("r", [3, 5])):
+        values["idx"][::5] = -1  # the first one, too
+    for name, x in (("off", [2, 2, 20, 30]), ("r", [3, 5]), ("end", [7])):
         if name in values:
             values[name] = np.array(x, np.int32)
 
 
 test_given_of_rows_that_are_left_out = bits_are_equal(LEFT_OUT, change=some)
+
+
+SOME = {"m": 70, "k": 96, "X_0": 33}
+OF_GROUPS = {"m": 37, "k": 96, "g": 3}
+
+FOUND_OF_SOME = [
+    ("Q[m,k]:e4m3 scale(tensor) = X[idx[m],k]", SOME, 3),
+    ("Q[m,k]:e4m3 scale(mx1) = X[idx[m],k]", SOME, 2),
+    ("Q[m,k]:e4m3 scale(1xk) = X[idx[m],k]; T[k,m]:e4m3 scale(1xm) = X[idx[m],k]", SOME, 3),
+    ("V[m,k] = relu(X[idx[m],k]) * w[m,k]; Q[m,k]:e4m3 scale(tensor) = V", SOME, 3),
+    ("Q_scale2[0,0]:f32 = max[m,k](abs(X[idx[m],k])) / 2688; Q[m,k]:nvfp4 = X[idx[m],k]", SOME, 3),
+    (
+        "R[m] = sum[k](X[idx[m],k]^2); Q[m,k]:mxfp8 = X[idx[m],k] / sqrt(R); T[k,m]:mxfp8 = X[idx[m],k] / sqrt(R)",
+        SOME,
+        2,
+    ),
+    ("Q[m,k]:e4m3 scale(tensor) = X[m,k] for m < end[0]", {"m": 37, "k": 96}, 3),
+    ("Q[m,k]:e4m3 scale(tensor) = X[m,k] for m in off[g]:off[g+1]", OF_GROUPS, 4),
+    ("Q[m,k]:e4m3 scale(mx1) = relu(X[m,k] * w[g]) for m in off[g]:off[g+1]", OF_GROUPS, 3),
+    ("S[k]:f32 = max[m](X[m,k]) for m in off[g]:off[g+1]", OF_GROUPS, 2),
+    ("S[g]:f32 = min[m,k](X[m,k]) for m in off[g]:off[g+1]", OF_GROUPS, 2),
+    ("V[m,k] = X[m,k] for m < end[0]; Q[m,k]:e4m3 scale(tensor) = V", {"m": 37, "k": 96}, 3),
+    ("Q[b,m,k]:e4m3 scale(tensor) = X[b,m,k] for m < r[b]", {"b": 2, "m": 9, "k": 96}, 4),
+    (
+        "R[m] = sum[k](X[m,k]^2) for m in off[g]:off[g+1] apart; "
+        "Q[m,k]:mxfp8 = X[m,k] / sqrt(R) for m in off[g]:off[g+1] apart; "
+        "T[k,m]:mxfp8 = X[m,k] / sqrt(R) for m in off[g]:off[g+1] apart",
+        OF_GROUPS,
+        2,
+    ),
+    (
+        "Q_scale2[0,0]:f32 = max[m,k](abs(X[m,k])) / 2688 for m in off[g]:off[g+1]; "
+        "Q[m,k]:nvfp4 = X[m,k] for m in off[g]:off[g+1] apart",
+        OF_GROUPS,
+        4,
+    ),
+]
+
+
+def none(values: dict[str, Any]) -> None:
+    for name in ("idx", "off", "r", "end"):
+        if name in values:
+            values[name] = np.full_like(values[name], -1 if name == "idx" else 0)
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("change", [some, none])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("source", "dims", "count"), FOUND_OF_SOME)
+def test_found_of_rows_that_are_there(source: str, dims: dict[str, int], count: int, target: str, change: Any) -> None:
+    """What no index names, and what is outside of ranges, is no part of what is found; of no rows at all, too."""
+    assert len(launches(source, target).texts) == count
+    bit_equal(source, dims, "k", target, change=change)
 
 
 NORMS = [
@@ -190,8 +250,10 @@ test_what_is_refused = refusals(
         ("Q[m,k]:e2m1 scale(1x16:ue4m3*tensor of M[0]) = X[m,k]", "are not found here"),
         ("D[m,n]:e4m3 scale(1x32 of M[m,n/32]) = A[m,k] @ B[n,k]", "scaled by magnitudes that are given"),
         ("Q[m,k]:e4m3 scale(tensor) = hadamard(X[m,k], 16)", "in blocks of mxk"),
-        ("Q[m,k]:e4m3 scale(tensor) = X[m,k] for m < rows[0]", "(?s)in blocks of mxk.*has no range"),
-        ("Q[m,k]:e4m3 scale(tensor of M[0]) = X[m,k] for m < rows[0]", "of which some may be left out"),
+        ("Q[m,k]:e4m3 scale(tensor) = X[m,k] for m in off[g]:off[g+1] apart", "(?s)in blocks of mxk.*apart in groups"),
+        ("Q[idx[m],k]:e4m3 scale(tensor) = X[m,k]", "(?s)in blocks of mxk.*gather: read what Q is of"),
+        ("Q[m,k]:e4m3 scale(128x128 of M[m/128,k/128]) = X[idx[m],k]", "of which some may be left out"),
+        ("Q[b,m,k]:e4m3 scale(1xmxk of M[b]) = X[e[b],m,k]", "of which some may be left out"),
     ],
     (SourceError, UnsupportedError),
 )

@@ -132,9 +132,7 @@ def test_a_fault_is_found() -> None:
 
 test_what_is_refused = refusals(
     [
-        ("S[n]:f32 = sum[m](X[m,n]) for m in off[g]:off[g+1]", "g"),
         ("D[g,n]:e4m3 scale(1x32) = sum[m](X[m,n]) for m in off[g]:off[g+1]", "a sum over a range, beside others"),
-        ("S[g]:f32 = max[m,k](X[m,k]) for m in off[g]:off[g+1]", "a max over 2 indices"),
     ],
     (UnsupportedError, scalec.ScalecError),
 )

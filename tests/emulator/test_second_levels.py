@@ -73,10 +73,6 @@ test_what_is_refused = refusals(
         ("D_scale2[0,0]:f32 = max[i](h[i]:f32) / 2688; D[m,n]:nvfp4 = A[m,k] @ B[n,k]", COMPUTED),
         ("D_scale2[0,0]:f32 = h[0]:f32 / 2688; D[m,n]:nvfp4 = A[m,k] @ B[n,k]", COMPUTED),
         ("Q_scale2[0,0]:f32 = alpha; Q[m,k]:nvfp4 = X[m,k]", COMPUTED),
-        (
-            "Q_scale2[0,0]:f32 = max[m,k](abs(X[m,k])) / 2688 for m < rows[0]; Q[m,k]:nvfp4 = X[m,k] for m < rows[0]",
-            "and not one f32",
-        ),
     ],
     (SourceError, UnsupportedError),
 )

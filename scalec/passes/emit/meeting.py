@@ -166,6 +166,7 @@ class MeetingKernel(RowStoringKernel):
         valid = e.i1(1)
         for dim, end in ends.items():
             valid = e.arith("arith.andi", valid, e.compare("lt", where[dim], end))
+        within = valid
         for d in p.domains:
             if d == p.apart:  # up to where the group ends, all are there
                 where = where | self.group
@@ -182,12 +183,12 @@ class MeetingKernel(RowStoringKernel):
         gates = [x for x in p.gates if name in where or all(c.dim != name for c in x.index.coords)]
         where, valid = self.looked_up(gates, where, valid)
         if self.aligned_ is None or name not in where:
-            return Point(where, vector, valid)
+            return Point(where, vector, valid, within=within)
         column, end = where[name], ends[name]
         left = e.arith("arith.minui", e.arith("arith.subi", end, column), e.i32(vector))
         count = e.op("arith.select", [left.type], [valid, left, e.i32(0)]).result
         whole = e.arith("arith.andi", self.aligned_, e.compare("lt", e.i32(vector - 1), count))
-        return Point(where, vector, valid, count, whole)
+        return Point(where, vector, valid, count, whole, within=within)
 
     @contextmanager
     def over_row(self, r: Row) -> Iterator[Point]:

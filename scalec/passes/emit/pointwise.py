@@ -34,6 +34,7 @@ class Point:
         where: the index along each dimension, and each lookup, by name.
         vector: how many columns.
         valid: whether they are there, an i1.
+        within: whether they would be, were no row left out, an i1; None where that is the same.
         count, whole: how many of them are, and whether all, in memory where vectors may begin; None where that is known
             of those that are there. Where they are `masked`, `count` has a bit for each that is there.
         cache: what has been loaded.
@@ -47,6 +48,7 @@ class Point:
     count: ir.Value | None = None
     whole: ir.Value | None = None
     masked: bool = False
+    within: ir.Value | None = None
     cache: dict[Any, ir.Value] = field(default_factory=dict)
     shared: dict[Any, ir.Value] | None = None
 

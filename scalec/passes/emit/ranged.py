@@ -132,4 +132,5 @@ class RangedKernel(ScalingKernel):
         whole = e.compare("eq", mask, e.i32(every - (every >> 31 << 32)))
         if self.aligned_ is not None:
             whole = e.arith("arith.andi", self.aligned_, whole)
-        return Point(at.where, at.vector, e.arith("arith.andi", at.valid, some), mask, whole, masked=True)
+        valid = e.arith("arith.andi", at.valid, some)
+        return Point(at.where, at.vector, valid, mask, whole, masked=True, within=at.within)

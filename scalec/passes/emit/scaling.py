@@ -24,12 +24,14 @@ class ScalingKernel(PointwiseKernel):
     scales: those that have been found of magnitudes which are given.
     exchanged: of each time that warps have exchanged numbers in this tile, where.
     room: bytes that they do it in, of which there are twice as many.
+    aligned_: whether vectors may begin where rows do, an i1; None where all do.
     """
 
     inverses: dict[int, ir.Value]
     scales: dict[Any, Scale]
     exchanged: list[int]
     room: int
+    aligned_: ir.Value | None
 
     def sharing(self, rows: int, columns: int) -> dict[str, Any]:
         """What an op is told of the threads that share a block. Each number of times warps use the other of two rooms:
@@ -140,8 +142,9 @@ class ScalingKernel(PointwiseKernel):
 
     def given(self, o: Output, scale: Blocks, largest: Read, at: Point) -> ir.Value:
         """What the columns of a point are multiplied by, of a block whose largest magnitude is given: once for each
-        index that it differs by. Who is at the first point of a block stores its scale."""
-        e = self.e
+        index that it differs by. Who is at the first point of a block stores its scale, of one of all rows also where
+        that row is left out."""
+        e, at = self.e, self.unskipped(scale, at)
         key = (o.index, *[at.where[c.dim] for c in largest.coords if c.dim])
         if key not in self.scales:
             each = scale.columns == 1
@@ -159,6 +162,21 @@ class ScalingKernel(PointwiseKernel):
         code, reciprocal = self.scales[key]
         self.store_given(o, scale, code, at)
         return reciprocal
+
+    def unskipped(self, scale: Blocks, at: Point) -> Point:
+        """A point as a block of all rows (columns, of what is turned) has it, whether its own is left out or not."""
+        e, name = self.e, self.p.columns.name
+        every = not scale.columns if at.masked else self.p.skips and not scale.rows
+        if at.within is None or not every:
+            return at
+        if at.count is None or at.masked:
+            return replace(at, valid=at.within)
+        left = e.arith("arith.subi", self.until(self.p.columns), at.where[name])
+        left = e.arith("arith.minui", left, e.i32(at.vector))
+        count = e.op("arith.select", [left.type], [at.within, left, e.i32(0)]).result
+        whole = e.compare("lt", e.i32(at.vector - 1), count)
+        whole = whole if self.aligned_ is None else e.arith("arith.andi", self.aligned_, whole)
+        return replace(at, valid=at.within, count=count, whole=whole)
 
     def store_given(self, o: Output, scale: Blocks, code: ir.Value, at: Point) -> None:
         """The scale of a block, by who is at its first point."""

@@ -385,7 +385,7 @@ def _turning(p: Pointwise, vector: int) -> Spread:
             raise _refused(
                 "results with another last index than what they are computed of, in such blocks or beside a whole row,",
                 f"blocks of a power of two up to {MOST_SIDE}",
-                "compute them of a copy in a program of its own",
+                "compute them of a copy, or what is found of rows in a program before",
             )
     scaled = {p.is_turned(o) for o in p.outputs if o.scale is not None}
     (rows, columns), n = sizes, p.columns.size

@@ -9,7 +9,7 @@ from scalec.errors import UnsupportedError
 from scalec.formats import TRANSFORMED
 from scalec.ir.location import place_of
 from scalec.passes.problem.access import Coord, Domain, Index, Lookup
-from scalec.passes.problem.pointwise import Output, Pointwise, dims_of
+from scalec.passes.problem.pointwise import Blocks, Output, Pointwise, dims_of
 from scalec.targets import Target
 
 
@@ -162,7 +162,8 @@ class PointwiseChecks:
             why = f"in blocks along {o.dims[-1]}, whose groups are apart, of what has {o.dims[-1]} last, too"
             fix = f"compute it of a copy that has another index than {o.dims[-1]} last"
         elif p.skips and scale.largest is not None and (scale.rows != 1 or p.is_turned(o)):
-            why = "by magnitudes that are given, of rows of which some may be left out"
+            if not self.left_out_within(p, o, scale):
+                why = "by magnitudes that are given, of rows of which some may be left out"
         elif p.skips and not scale.rows:
             why = "in blocks of several rows, of which some may be left out"
         elif scale.rows > 1 and o.coords[-2].dim in lookups:
@@ -174,6 +175,16 @@ class PointwiseChecks:
             why = f"in blocks {several}, whose groups are apart and an index of it"
         if why:
             raise self.refused(f"{o.name} quantised {why}", self.function, "blocks of one row, or all rows", fix)
+
+    def left_out_within(self, p: Pointwise, o: Output, scale: Blocks) -> bool:
+        """Whether what leaves rows out leaves a part of a block out, whichever: blocks are of all indices that it is
+        of, so that each has a scale whatever it leaves."""
+        blocks = (*scale.leading, scale.rows, scale.columns)[-len(o.coords) :]
+        spanned = {c.dim for c, size in zip(o.coords, blocks, strict=True) if not size}
+        of_all = not scale.columns if p.is_turned(o) else not scale.rows
+        ranges = all(d.dim in spanned for d in p.domains)
+        named = all(dims_of(Coord(x.name), {x.name: x}) & spanned for x in p.gates)
+        return of_all and ranges and named and p.apart is None
 
     def check_windows(self, p: Pointwise, rows: set[str]) -> None:
         """Refuses what is left out, or filled, where ends are read at another index than rows, or elements share what

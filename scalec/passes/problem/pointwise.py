@@ -273,7 +273,8 @@ class Pointwise:
     def folds(self) -> Reduction | None:
         """What is reduced over an index that no result has and is shared out between threads, as all is that results
         are computed of: of a range, or of more than FEW_TERMS; or of unknown many, where there are no further indices.
-        Terms that are read where memory says are few, but for those of a range. None where there is no such."""
+        Terms that are read where memory says are few where there are, but for those of a range. None where there is no
+        such."""
         first, *others = self.reductions or (None,)
         if first is None or self.of_row(first) or any((x.dim, x.within) != (first.dim, first.within) for x in others):
             return None
@@ -285,7 +286,7 @@ class Pointwise:
         if not plain or self.domains or self.gates or self.windowed or any(x.element.bits < 8 for x in self.every):
             return None
         few = first.dim.size is not None and first.dim.size <= FEW_TERMS
-        many = not few and not self.lookups and (first.dim.size is not None or not self.rows)
+        many = not few and ((first.dim.size is not None and not self.lookups) or not self.rows)
         return first if first.within is not None or many else None
 
     @property

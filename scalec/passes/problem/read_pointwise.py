@@ -249,12 +249,15 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
                 f"blocks of a multiple of {RESULT_BLOCK} of the last index, of 1 by several of the one before, or rows"
             )
             if said in (f"{of.dims[0]}x1", "x".join(of.dims)):  # which launches before find, of some programs
-                blocks += "; or of what has no range, index from memory or transform"
+                blocks += "; or of what is not scattered, transformed, filled or apart in groups"
             sizes = [(x, axis) for x, axis in zip(block, of.dims, strict=False) if x != WHOLE]
             at = ",".join(f"{axis}/{x}" if x > 1 else axis for x, axis in sizes) or "0"
-            able = not op.largest and not len(getattr(op.input.owner.opview, "domains", ()))
+            scattered = any(c.dim and c.dim not in of.dims for c in of.coords)
+            able = not op.largest and not scattered and not len(getattr(op.input.owner.opview, "domains", ()))
             given = f", give their magnitudes, scale({said} of M[{at}])" if able else ""
             fix = f"say 1x32, 128x128 or 1x{of.coords[-1].dim}{given}, or quantise {of.name} after the call"
+            if scattered:
+                fix = f"gather: read what {of.name} is of at an index that names, for each of its rows, what goes there"
             raise self.refused(f"{of.name} quantised in blocks of {said}", op, blocks, fix)
         padded = pads(op, [c.dim for c in of.coords])
         if layout != "row" and len(of.coords) < 2:
