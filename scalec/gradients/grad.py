@@ -11,7 +11,7 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.frontend.diagnostics import Source, one_of
 from scalec.frontend.names import FUNCTIONS, KEYWORDS, REDUCTIONS
 from scalec.frontend.parser import parse
-from scalec.frontend.program import Program, Scales, Tensor, scale_name
+from scalec.frontend.program import Program, Scales, Statement, Tensor, scale_name
 from scalec.frontend.resolve import Resolver
 from scalec.gradients.backward import Backward
 from scalec.gradients.joined import in_one_order, joined
@@ -68,14 +68,7 @@ def grad(
     text = Source(source, name)
     program = _resolved(text)
     if (s := next((s for s in program.statements if s.words or s.hadamard or s.largest), None)) is not None:
-        what = (
-            "rounded by chance" if s.words else "transformed" if s.hadamard else "scaled by magnitudes that are given"
-        )
-        said = f"{s.tensor.name} is {what}"
-        fix = "do that in a program of its own"
-        raise text.error(
-            s.tensor.span, said, got="stochastic(...), hadamard(...) or scale(... of M[...])", expected="none", fix=fix
-        )
+        raise _has_none(text, s)
     indices = _indices(program)
     made = [s.tensor.name for s in program.statements if not s.temporary]
     options = Options(
@@ -122,6 +115,19 @@ def grad(
     return Gradients(
         source, forward or source, kept, given, tuple(steps), of, dict(b.indices), layouts, b.left_out, made_of, views
     )
+
+
+def _has_none(text: Source, s: Statement) -> Exception:
+    """The refusal of a result that is more than an expression."""
+    what, got = "scaled by magnitudes that are given", "scale(... of M[...])"
+    fix = "quantise in a program of its own, whose gradient is that of what it quantises"
+    if s.words:
+        what, got = "rounded by chance", "stochastic(...)"
+        fix = "round in a program of its own, and take the gradient of what is rounded for that of what it was"
+    if s.hadamard:
+        what, got = "transformed", "hadamard(...)"
+        fix = "transform in a program of its own, whose gradient is its result's, transformed: hadamard(dQ[m,k], 16)"
+    return text.error(s.tensor.span, f"{s.tensor.name} is {what}", got=got, expected="an expression alone", fix=fix)
 
 
 def _made_of(

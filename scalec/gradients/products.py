@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from scalec.frontend import affine
 from scalec.frontend.affine import of_dims
 from scalec.frontend.program import Contract, Level, Quantized, Range, Read, Rounded, Statement, Subtract, Tensor, Value
+from scalec.gradients import stored
 from scalec.gradients.expressions import NOWHERE, below, factors, product, read, rewritten, times
 from scalec.gradients.places import by_group
 from scalec.gradients.text import Writer, in_order
@@ -157,6 +158,7 @@ def _name(c: Contract, s: Statement) -> str:
 
 def _operand(t: Trace, v: Value, summed: frozenset[str]) -> Value:
     """The other operand, as one of the gradient's product."""
+    stored.check(t, v, summed)
     if isinstance(v, Subtract):
         return v
     if isinstance(v, Quantized):
@@ -228,7 +230,7 @@ def _anew(t: Trace, v: Quantized, summed: frozenset[str]) -> Value:
             "a tensor without zero points, whose scales are of smaller blocks than those of quantize(...)",
             "take the gradient of the program without quantize(...), with quantize= for what its products multiply",
         )
-    of_use = _of_use(v.level, v.index, summed)
+    of_use = stored.of_use(v.level, v.index, summed)
     again = t.options.recipe is not None and summed and not of_use
     if v.tensor is None:
         rounded = Rounded(v.span, v.dims, v.value, "bf16", None)
@@ -286,7 +288,8 @@ def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
     assert isinstance(tensor, Tensor)
     if not tensor.levels and tensor.element in FLOATS:
         return v if recipe is None else quantised(t, v, summed, *recipe.operand)
-    if not _read_along(v, summed) and all(_of_use(level, v.index, summed) for level in tensor.levels or ()):
+    of_use = (stored.of_use(level, v.index, summed) for level in tensor.levels or ())
+    if not _read_along(v, summed) and all(of_use):
         return _given(t, v, summed, tensor.element) if tensor.name in t.options.turned else v
     if recipe is None or not _turns(v, summed):
         order, name = tuple(in_order(v)), f"{tensor.name}_rows" if _read_along(v, summed) else f"{tensor.name}_bf16"
@@ -294,12 +297,6 @@ def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
     if recipe is None:
         return v
     return quantised(t, v, summed, *recipe.operand)
-
-
-def _of_use(level: Level, index: tuple[affine.Linear, ...], summed: frozenset[str]) -> bool:
-    """Whether scales have blocks along what is summed that a product can promote its sums by, or span it."""
-    blocks = [block for block, i in zip(level.block, index, strict=True) if affine.dims(i) & summed]
-    return all(block == -1 or block >= 32 for block in blocks)
 
 
 def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -> Read:
