@@ -128,7 +128,7 @@ def test_numbers(to: str) -> None:
 
 REFUSED = {
     "R[m,j]:ue8m0@blocked = 2*S[m,j]:f32": "R copies scales, which are not computed",
-    "R[m,j]:ue8m0@blocked = S[m,j]:f32 for m < len[0]": "R copies scales, which are not computed",
+    "R[m,j]:ue8m0@blocked = S[m,j]:f32 for m < len[0]": "R copies scales, and has a range",
     "R[m,j]:ue8m0 += S[m,j]:f32": "R copies scales, which are not computed",
     "R[m,j] = S[m,j]:ue8m0@packed": "R is bf16, and scales are copied",
     "R[m,j]:e4m3@blocked = S[m,j]": "e4m3 is no type of scales",

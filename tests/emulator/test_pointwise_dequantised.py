@@ -132,7 +132,6 @@ test_refused = refusals(
         ("Q[m,k]:e4m3 scale(mx32) = X[m,k] for m < rows[0]", "mx32(.|\n)*128x128 or 1xk, or quantise"),
         ("Q[idx[m],k]:e4m3 scale(128x1) = X[m,k]", "which are scattered(.|\n)*fix: gather"),
         ("Y[k,m] = T[k,m]:mxfp8 for m in off[g]:off[g+1] apart", "blocks along an index whose groups are apart"),
-        ("R[m] = sum[k](X[m,k]) for m < a[0]; Q[m,k] = X[m,k] * R", "a range that it has not itself"),
         ("S[m]:f32 = sum[k](X[m,k] * w[e[k]])", "reductions over k beside an index from memory for each k"),
         ("Q[m,k] = X[m,k] for m < a[0]; R[m,k] = X[m,k] for m < b[0]", "R with other ranges"),
     ]

@@ -131,6 +131,5 @@ test_refused = refusals(
         (f"T[k,m]:nvfp4 = X[m,k] {GROUPS} by 3 apart", "for m in ... by 6 apart"),
         (f"T[k,m]:mxfp6 = X[m,k] {GROUPS} by 2 apart", "4 elements share 3 bytes"),
         (f"T[k,m]:mxfp8 = hadamard(X[m,k], 16) {GROUPS} by 8 apart", "for m in ... by 16 apart"),
-        ("T[k,m]:e4m3 scale(tensor of a[0]) = X[idx[m],k]", "by magnitudes that are given, of rows of which some"),
     ]
 )
