@@ -15,12 +15,7 @@ from scalec.formats import ELEMENT_TYPES, PACKED_BITS, PER_WORD, ElementType, el
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering.builder import Builder
-from scalec.lowering.common.elements import (
-    converted,
-    pair_of,
-    scaled,
-    smaller_in_order,
-)
+from scalec.lowering.common.elements import converted, pair_of, scaled, smaller_in_order
 from scalec.lowering.common.state import COMMON, Cursor, State, swizzle, thread_of
 from scalec.lowering.common.turned_words import turn_words
 from scalec.lowering.common.word_rows import WordRows
