@@ -25,7 +25,7 @@ class ElementType:
     max: float  # the largest finite value
     scale: bool = False  # whether it may be the type of a scale
     operand: bool = True  # whether it may be the type of a contraction's operand
-    elementwise: bool = True  # whether it may be the type of what an elementwise expression reads, and of a result
+    result: bool = True  # whether it may be the type of a result
 
     @property
     def finite(self) -> bool:
@@ -61,7 +61,7 @@ ELEMENT_TYPES: dict[str, ElementType] = {
         ElementType("e2m3", 6, "f6E2M3FN", "float6_e2m3fn", 7.5),
         ElementType("e2m1", 4, "f4E2M1FN", "float4_e2m1fn", 6.0),
         ElementType("i4", 4, "i4", "int4", 7.0),
-        ElementType("u4", 4, "ui4", "uint4", 15.0, elementwise=False),
+        ElementType("u4", 4, "ui4", "uint4", 15.0, result=False),
         ElementType("i8", 8, "i8", "int8", 127.0),
         ElementType("i32", 32, "i32", "int32", 2147483647.0, operand=False),
         ElementType("ue8m0", 8, "f8E8M0FNU", "float8_e8m0fnu", 1.7014118346046923e38, scale=True, operand=False),

@@ -34,9 +34,9 @@ of bf16 that number is 192, half way between two powers of two, within which an 
 
 @dataclass(frozen=True)
 class Order:
-    """Where blocks of zero points lie, if not one behind the other: block x at `constant` + the sum of c * (x / d % m)
-    for the `terms` (c, d, m), without % m where that is 0. AWQ's eight columns of a word, 0 2 4 6 1 3 5 7, are
-    n/8*8 + n%2*4 + n/2%4."""
+    """Where blocks of zero points lie, or elements, if not one behind the other: block x at `constant` + the sum of
+    c * (x / d % m) for the `terms` (c, d, m), without % m where that is 0. AWQ's eight columns of a word, 0 2 4 6 1 3 5
+    7, are n/8*8 + n%2*4 + n/2%4."""
 
     terms: tuple[tuple[int, int, int], ...]
     constant: int = 0
@@ -51,6 +51,20 @@ class Order:
         """Of what ops have."""
         constant, *rest = flat
         return Order(tuple(zip(rest[::3], rest[1::3], rest[2::3], strict=True)), constant)
+
+    @staticmethod
+    def of_places(places: Sequence[int]) -> Order | None:
+        """That of elements whose place among so many, a power of two, `places` says; None where a bit of a place is not
+        one of the index."""
+        terms, bit, count = [(len(places), len(places), 0)], 1, len(places)
+        while bit < count:
+            several = 2
+            while bit * several < count and places[bit * several] == places[bit] * several:
+                several *= 2
+            terms.append((places[bit], bit, several))
+            bit *= several
+        made = Order(tuple(terms))
+        return made if [made.place(x) for x in range(count)] == [*places] else None
 
     def place(self, block: int) -> int:
         """Where a block lies."""

@@ -161,6 +161,13 @@ class Typed(Node):
     type: Name
 
 
+class Shifted(Node):
+    """`(B[n,k]:u4 - 8) scale(1x128)`: integers less zero points, times their scales."""
+
+    value: Node
+    scale: Scale
+
+
 class Quantize(Node):
     """`quantize(B[n,k]:nvfp4, e4m3, 1x128)`: what is quantised anew."""
 

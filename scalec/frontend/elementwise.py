@@ -7,7 +7,7 @@ from functools import reduce
 
 from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import arith, ir, math
-from scalec.ir.scale_functions import GeluOp, IntegerOp, SigmoidOp, SiluOp
+from scalec.ir.scale_functions import GeluOp, IntegerOp, SigmoidOp, SiluOp, UnsignedOp
 
 Body = Callable[..., ir.Value]
 
@@ -56,6 +56,8 @@ def to_f32(x: ir.Value) -> ir.Value:
     f32 = ir.F32Type.get()
     if x.type == f32:
         return x
+    if isinstance(x.type, ir.IntegerType) and x.type.is_unsigned:
+        return UnsignedOp(x, f32).result
     if isinstance(x.type, ir.IntegerType):
         return arith.SIToFPOp(f32, x).result
     return arith.ExtFOp(f32, x).result

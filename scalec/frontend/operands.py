@@ -209,8 +209,8 @@ def _check_rounded(source: Source, x: Rounded, tensor: Tensor) -> None:
     if isinstance(x.value, Subtract):
         _check_differences(source, x, tensor, x.value)
     if not levels:
-        if not (element.elementwise or x.said in CONVERTED.get(tensor.element, ())):
-            check_elementwise(source, [(tensor, x.value.span)])
+        if not (element.result or x.said in CONVERTED.get(tensor.element, ())):
+            check_results(source, [(tensor, x.value.span)])
         return
     level, blocks = levels[0], [n for n in levels[0].block if n not in (1, WHOLE)]
     for found, expected, fix in (
@@ -279,28 +279,33 @@ def check_scale(source: Source, node: ast.Tensor) -> None:
         SourceError: there are some.
     """
     if node.scale is not None:
-        raise source.error(
-            node.scale.span,
-            f"scales of the operand {node.name.text} stand before its contraction is complete",
-            got=source.text[slice(*node.scale.span)],
-            expected="scale(...) behind the contraction, with an entry for each operand without a format",
-            fix="write A[...] @ B[...] scale(1x128, 128x128)",
-        )
+        raise scaled_early(source, node.scale, f"the operand {node.name.text}")
 
 
-def check_elementwise(source: Source, read: Sequence[tuple[Tensor, Span]]) -> None:
-    """Refuses tensors in elementwise expressions whose type only operands have.
+def scaled_early(source: Source, scale: ast.Scale, of: str) -> Exception:
+    """That scales stand behind an operand."""
+    return source.error(
+        scale.span,
+        f"scales of {of} stand before its contraction is complete",
+        got=source.text[slice(*scale.span)],
+        expected="scale(...) behind the contraction, with an entry for each operand without a format",
+        fix="write A[...] @ B[...] scale(1x128, 128x128)",
+    )
+
+
+def check_results(source: Source, made: Sequence[tuple[Tensor, Span]]) -> None:
+    """Refuses results, and operands that are computed, of a type that only tensors that are given have.
 
     Raises:
         SourceError: one is of such a type.
     """
-    for tensor, span in read:
-        if not ELEMENT_TYPES[tensor.element].elementwise:
+    for tensor, span in made:
+        if not ELEMENT_TYPES[tensor.element].result:
             raise source.error(
                 span,
-                f"{tensor.name} is {tensor.element}, which is a type of operands and zero points alone",
+                f"{tensor.name} is {tensor.element}, which nothing is rounded to",
                 got=tensor.element,
-                expected="bf16, f16 or f32 in results and in elementwise expressions",
+                expected="bf16, f16 or f32",
                 fix=f"give {tensor.name} another type",
             )
 
@@ -329,7 +334,7 @@ def stored(value: Rounded) -> Tensor | None:
     each is computed first."""
     tensor = value.tensor
     plain = tensor is None or not (tensor.levels or isinstance(value.value, Subtract))
-    return None if tensor is None or (plain and ELEMENT_TYPES[tensor.element].elementwise) else tensor
+    return None if tensor is None or (plain and ELEMENT_TYPES[tensor.element].result) else tensor
 
 
 def index_of(value: Value) -> tuple[affine.Linear, ...]:

@@ -163,6 +163,9 @@ class _ToAst(Transformer[Token, Any]):
     def scaled(self, meta: Meta, c: list[Any]) -> ast.Tensor:
         return replace(c[0], scale=c[1])
 
+    def shifted(self, meta: Meta, c: list[Any]) -> ast.Shifted:
+        return ast.Shifted(_span(meta), c[0], c[1])
+
     def reduce(self, meta: Meta, c: list[Any]) -> ast.Reduce:
         return ast.Reduce(_span(meta), _name(c[0]), tuple(c[1]), c[2])
 
@@ -180,6 +183,8 @@ class _ToAst(Transformer[Token, Any]):
         scale = rest[0] if rest else None
         if isinstance(right, ast.Tensor) and scale is None:
             scale, right = right.scale, replace(right, scale=None)
+        elif isinstance(right, ast.Shifted) and scale is None:
+            scale, right = right.scale, right.value
         return ast.Contract(_span(meta), left, right, scale)
 
     # scales

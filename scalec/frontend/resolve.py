@@ -48,7 +48,7 @@ class Resolver:
         self.settings = Settings(source)
         self.apart = Apart(source)
         self.zero_points = ZeroPoints(source, self.names)
-        self.elementwise: list[tuple[Tensor, Span]] = []  # what bodies read, and results, likewise
+        self.results: list[tuple[Tensor, Span]] = []  # likewise
         self.operands: list[tuple[Tensor, Span]] = []  # of contractions, their types to be checked when all is said
         self.linked: dict[str, set[str]] = {}  # range dimension of this statement -> the dims that its bounds read
         self._table: dict[type, Callable[..., Value]] = {
@@ -62,6 +62,7 @@ class Resolver:
             ast.Reduce: self._reduce,
             ast.Contract: self._contract,
             ast.Typed: self._typed,
+            ast.Shifted: self._shifted_alone,
             ast.Quantize: self._quantize,
         }
         self.rounded: list[Rounded] = []  # operands that are computed
@@ -92,7 +93,7 @@ class Resolver:
                     expected="i32 without scales for a tensor that is used as an index",
                 )
         operands.check(self.source, self.operands, self.rounded)
-        operands.check_elementwise(self.source, self.elementwise)
+        operands.check_results(self.source, self.results)
 
     # -------------------------------------------------------------------------------------------------- statements
 
@@ -116,7 +117,7 @@ class Resolver:
         laid.check(self.source, node, statement)
         for setting in node.settings:
             self.settings.add(setting)
-        self.elementwise.append((statement.tensor, node.target.span))
+        self.results.append((statement.tensor, node.target.span))
         names.current = None
         names.defined[statement.tensor.name] = statement
         return statement
@@ -207,12 +208,11 @@ class Resolver:
         return Read(node.span, frozenset(computed.dims), computed, computed.index)
 
     def _tensor(self, node: ast.Tensor, keep: frozenset[str]) -> Value:
-        read, formatted = self._read(replace(node, scale=None), "lhs")
+        read, formatted = self._operand(replace(node, scale=None), "lhs", alone=True)
         if (scale := node.scale) is not None:
             scales.own(self.source, scale, formatted, read.source, read.index, node.name.text)
         if isinstance(read.source, Tensor):
             self.names.place_scales(read.source)
-            self.elementwise.append((read.source, node.span))
         return read
 
     def _read(self, node: ast.Tensor, side: str, how: words.How = words.ROWS) -> tuple[Read, bool]:
@@ -221,7 +221,6 @@ class Resolver:
         computed = self.names.defined.get(node.name.text)
         if computed is not None:
             return cast(Read, self._use_at(node, computed)), False
-        words.check_read(self.source, node, self.names.tensors.get(node.name.text), how)
         tensor = self.names.tensor(node.name, len(node.indices), node.span)
         words.note(self.source, node, tensor, how)
         index = self.names.indices(tensor, node.indices)
@@ -229,9 +228,10 @@ class Resolver:
         dims = frozenset().union(*(affine.dims(i) for i in index))
         return Read(node.span, dims, tensor, index), formatted
 
-    def _operand(self, node: ast.Tensor, side: str) -> tuple[Read, bool]:
-        """Likewise of an operand, which may be in words, or in an order."""
-        node, how = words.operand(self.source, node, self.names.tensors.get(node.name.text), self.names.index)
+    def _operand(self, node: ast.Tensor, side: str, alone: bool = False) -> tuple[Read, bool]:
+        """Likewise of what may be in words, or in an order: an operand, or what is read elementwise, `alone`."""
+        known = self.names.tensors.get(node.name.text)
+        node, how = words.operand(self.source, node, known, self.names.index, strict=not alone)
         return self._read(node, side, how)
 
     def _use_at(self, node: ast.Tensor, computed: Statement) -> Value:
@@ -355,6 +355,8 @@ class Resolver:
                     self.operands.append((value.source, operand.span))
             elif isinstance(operand, ast.Quantize):
                 value, formatted = self._quantized(operand, side, keep)
+            elif isinstance(operand, ast.Shifted):
+                raise operands.scaled_early(self.source, operand.scale, "the operand before it")
             elif (shifted := self.zero_points.of(operand)) is not None:
                 value, formatted = self._shifted(shifted, side), False
             else:
@@ -386,6 +388,17 @@ class Resolver:
             return Subtract(node.span, values.dims, values, plus)
         return self.zero_points.tensor(node, zeros, values, self._read(zeros, side)[0], plus)
 
+    def _shifted_alone(self, node: ast.Shifted, keep: frozenset[str]) -> Subtract:
+        """Integers less zero points times their scales, in an elementwise expression."""
+        less = self.zero_points.of(node.value)
+        if less is None:
+            raise self.zero_points.none(node)
+        value = self._shifted(less, "lhs")
+        tensor = cast(Tensor, value.values.source)
+        scales.own(self.source, node.scale, False, tensor, value.values.index, tensor.name)
+        self.names.place_scales(tensor)
+        return value
+
     def _typed(self, node: ast.Typed, keep: frozenset[str]) -> Value:
         raise self.source.error(
             node.type.span,
@@ -416,10 +429,11 @@ class Resolver:
         return self.rounded[-1], formatted
 
     def _inside(self, node: ast.Node, less: ast.Binary | None, side: str, keep: frozenset[str]) -> tuple[Value, bool]:
-        """What an operand is made of, `less` zero points, and whether a format says the scales of the tensor it is."""
+        """What an operand is made of, `less` zero points, and whether its scales are said in it."""
         if isinstance(node, ast.Tensor):
             return self._operand(node, side)
-        return (self._shifted(less, side) if less is not None else self.value(node, keep)), False
+        value = self._shifted(less, side) if less is not None else self.value(node, keep)
+        return value, isinstance(node, ast.Shifted)
 
     def _refuse_product(self, node: ast.Contract, left: Value, right: Value) -> None:
         laid.check_layout(self.source, node)

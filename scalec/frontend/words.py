@@ -44,21 +44,25 @@ ROWS = How()
 
 
 def operand(
-    source: Source, node: ast.Tensor, known: Tensor | None, index: Callable[[ast.Node], affine.Linear]
+    source: Source,
+    node: ast.Tensor,
+    known: Tensor | None,
+    index: Callable[[ast.Node], affine.Linear],
+    strict: bool = True,
 ) -> tuple[ast.Tensor, How]:
-    """An operand as it is indexed in rows, in order, and how it is stored. `known`: what the tensor is so far; `index`:
-    an index in normal form.
+    """A tensor as it is indexed in rows, in order, and how it is stored. `known`: what the tensor is so far; `index`:
+    an index in normal form; `strict`: whether what is neither, and looks like it, is refused.
 
     Raises:
         SourceError: it is in words of another length, or half of an index is missing, or stands elsewhere.
     """
-    if (packed := of(source, node, known)) is not None:
+    if (packed := of(source, node, known, strict)) is not None:
         return packed, How(True)
     return _ordered(node, known, index) or (node, ROWS)
 
 
-def of(source: Source, node: ast.Tensor, known: Tensor | None) -> ast.Tensor | None:
-    """An operand as it is indexed without words, `B[n,k]`; None where it is not in words. `known`: what the tensor is
+def of(source: Source, node: ast.Tensor, known: Tensor | None, strict: bool = True) -> ast.Tensor | None:
+    """A tensor as it is indexed without words, `B[n,k]`; None where it is not in words. `known`: what the tensor is
     so far.
 
     Raises:
@@ -75,7 +79,8 @@ def of(source: Source, node: ast.Tensor, known: Tensor | None) -> ast.Tensor | N
         or within is None
         or (above.operator, within.operator, above.of.text) != ("/", "%", within.of.text)
     ):
-        _check_halves(source, node, halves, each)
+        if strict:
+            _check_halves(source, node, halves, each)
         return None
     for half in (above, within):
         if half.number != each:
@@ -201,19 +206,6 @@ def _together(source: Source, node: ast.Tensor, half: _Half, other: Sequence[_Ha
     first = [source.text[slice(*x)] for x in spans[: spans.index(above.span) + 1]]
     one = f"{node.name.text}[{','.join([*first, rows[-1], source.text[slice(*spans[-1])]])}]"
     return f"view {' and '.join(rows)} as one index, {one}, and the result likewise"
-
-
-def check_read(source: Source, node: ast.Tensor, known: Tensor | None, how: How) -> None:
-    """Refuses a tensor that a product reads in words, or in an order, and something else as such, too."""
-    if known is None or not in_words(node) or how != ROWS or not (known.words or known.order):
-        return
-    raise source.error(
-        node.span,
-        f"{known.name} is stored in words, or in an order of its own, and is read by what does not multiply it",
-        got=source.text[slice(*node.span)],
-        expected="such elements in products alone, as they are",
-        fix=f"compute it outside the program, of a copy of {known.name} that is indexed by its rows and its sum",
-    )
 
 
 def _names(node: ast.Node) -> set[str]:

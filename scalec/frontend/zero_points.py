@@ -1,5 +1,5 @@
-"""Operands with zero points: `(B[n,k]:u4 - Z[n,k/128]:u4)`, `(B[n,k]:u4 - (Z[k/128,n]:u4 + 1))` and
-`(B[n,k]:u4 - 8)`, to the right or the left of `@`."""
+"""Integers less zero points: `(B[n,k]:u4 - Z[n,k/128]:u4)`, `(B[n,k]:u4 - (Z[k/128,n]:u4 + 1))` and `(B[n,k]:u4 - 8)`,
+to the right or the left of `@`, or times their scales in an elementwise expression, `(B[n,k]:u4 - 8) scale(1x128)`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,17 @@ class ZeroPoints:
         known = self.names.tensors.get(zeros.name.text) if zeros is not None else None
         said = zeros.type.text if zeros is not None and zeros.type else known.type if known else ""
         return found if said in ("", *RANGES) else None
+
+    def none(self, node: ast.Shifted) -> Exception:
+        """That scales stand behind a bracket that has no zero points."""
+        said = self.source.text[slice(*node.value.span)]
+        return self.source.error(
+            node.scale.span,
+            f"scale(...) stands behind ({said}), which is no tensor of integers less its zero points",
+            got=self.source.text[slice(*node.scale.span)],
+            expected=f"a tensor of {one_of(SHIFTED)} less zero points, as in (B[n,k]:u4 - 8) scale(1x128)",
+            fix="write scale(...) behind the tensor that has these scales, or multiply by a tensor of scales",
+        )
 
     @staticmethod
     def parts(node: ast.Node) -> tuple[ast.Tensor | None, ast.Node | None, int]:

@@ -53,7 +53,7 @@ def _scaled_alone(x: Read, summed: frozenset[str]) -> bool:
     """Whether a tensor would have to be dequantised by a step, and is of a type of operands alone."""
     assert isinstance(x.source, Tensor)
     levels = x.source.levels or ()
-    return not ELEMENT_TYPES[x.source.element].elementwise and not all(of_use(y, x.index, summed) for y in levels)
+    return not ELEMENT_TYPES[x.source.element].result and not all(of_use(y, x.index, summed) for y in levels)
 
 
 def _otherwise(tensor: Tensor, index: tuple[affine.Linear, ...], summed: frozenset[str]) -> str:

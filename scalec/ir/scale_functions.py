@@ -5,12 +5,15 @@
 from scalec.ir.mlir import ext, ir
 from scalec.ir.scale import Scale
 
-__all__ = ["GeluOp", "IntegerOp", "Scale", "SigmoidOp", "SiluOp"]
+__all__ = ["GeluOp", "IntegerOp", "Scale", "SigmoidOp", "SiluOp", "UnsignedOp"]
 
 ROUNDINGS = ("arith.truncf", "scale.integer")
 """What stores do of a body."""
 
-CONVERSIONS = ("arith.extf", "arith.sitofp", *ROUNDINGS)
+WIDENINGS = ("arith.extf", "arith.sitofp", "scale.unsigned")
+"""What loads do of a body."""
+
+CONVERSIONS = (*WIDENINGS, *ROUNDINGS)
 """What loads and stores do of a body."""
 
 
@@ -32,6 +35,13 @@ class GeluOp(Scale.Operation, name="gelu"):
     """x/2 (1 + erf(x / sqrt 2)), and 0 at -infinity."""
 
     x: ext.Operand[ir.F32Type]
+    result: ext.Result[ir.F32Type]
+
+
+class UnsignedOp(Scale.Operation, name="unsigned"):
+    """An integer without a sign, whose type says so, as f32. (`arith.uitofp` is of integers that do not say.)"""
+
+    x: ext.Operand[ir.IntegerType]
     result: ext.Result[ir.F32Type]
 
 

@@ -5,7 +5,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, LAYOUTS, QUANTISED
+from scalec.formats import ELEMENT_TYPES, LAYOUTS, PACKED_BITS, QUANTISED
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, at_least, computes, maker
 from scalec.ir.tile_quantize import rounds
@@ -91,8 +91,9 @@ class LoadColumnsOp(Op, name="load_columns"):
     """Elements of memory, widened to f32: at an index along each axis, which has a stride in elements.
 
     `along` 1: as many adjacent ones as the result has columns, `together` in one load, which begins at a multiple of
-    its bytes. 0: one element, for all columns. Zeros unless `valid`: nothing is read then. With a `count` only so many
-    columns are read, one by one unless it is `whole`: all of them, at multiples of those bytes.
+    its bytes. 0: one element, for all columns. One element may be half a byte. Zeros unless `valid`: nothing is read
+    then. With a `count` only so many columns are read, one by one unless it is `whole`: all of them, at multiples of
+    those bytes.
     """
 
     source: ext.Operand[Any]
@@ -110,7 +111,8 @@ class LoadColumnsOp(Op, name="load_columns"):
         _counted(op)
         _memory(op, op.source)
         count = int_of(op.result.type.count) if int_of(op.along) else 1
-        _together(op, op.source, count)
+        if count > 1 or bits_of(op.source.type.element_type) != PACKED_BITS:
+            _together(op, op.source, count)
 
 
 class LoadScalesOp(Op, name="load_scales"):

@@ -119,7 +119,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "math.roundeven": np.rint,
     "math.round": lambda a: np.copysign(np.floor(np.abs(a) + 0.5), a),
 }
-WIDENING = ("arith.extf", "arith.sitofp", "arith.extsi", "arith.extui", "arith.uitofp")
+WIDENING = ("arith.extf", "arith.sitofp", "arith.extsi", "arith.extui", "arith.uitofp", "scale.unsigned")
 
 
 def _convert(value: Any, op: ir.OpView) -> Any:

@@ -131,7 +131,7 @@ def test_stores_are_three_of_a_third() -> None:
 test_refused = refusals(
     [
         ("Y[m,k] = X[m,k] * w[m]:e3m2", "w of e3m2, of which threads have one element each"),
-        ("Y[m,k]:e2m3 = X[m,k] + Z[m,k/32]", "Y of e2m3, of which threads have one element each"),
+        ("Y[m,k]:e2m3 = X[m,k] + Z[m,k%32]", "Y of e2m3, of which threads have one element each"),
         ("S[m]:e3m2 = max[k](X[m,k])", "S has an element a row, and is quantised, or of e3m2"),
     ]
 )

@@ -31,6 +31,7 @@ PROGRAMS = {
     "i4": "C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:i4, e4m3, 1x128) scale(1x128, 1x64:bf16)",
     "i4 of 64x32": "C[m,n]:f32 = A[m,k]:e4m3 @ quantize(B[n,k]:i4, e4m3, 1x128) scale(none, 64x32)",
     "u4 - 8": "C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:u4 - 8, e4m3, 1x128) scale(1x128@col, 1x128:f16@col)",
+    "u4 - 8 times scales": "C[m,n]:f32 = A[m,k] @ quantize((B[n,k]:u4 - 8) scale(1x64:f16), e4m3, 1x128) scale(1x128)",
     "u4 - Z": "C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:u4 - Z[k/32,n], e4m3, 1x128) scale(1x128, nx128:f16)",
     "ue4m3@blocked": "C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:e2m1, e4m3, 1x128) scale(1x128, 1x16:ue4m3@blocked)",
     "blocks of 64": "C[m,n]:f32 = A[m,k] @ quantize(B[n,k]:nvfp4, e4m3, 1x64) scale(1x128)",

@@ -6,7 +6,7 @@ import math
 from functools import reduce
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, TRANSFORMED, element_spelled
+from scalec.formats import ELEMENT_TYPES, PACKED_BITS, TRANSFORMED, element_spelled
 from scalec.ir import tile
 from scalec.ir.mlir import ir
 from scalec.lowering import scalar
@@ -95,6 +95,10 @@ def load_columns(s: State, op: ir.OpView) -> None:
         pointer = b.op("llvm.inttoptr", [ir.Type.parse("!llvm.ptr<1>")], [b.add(address, i * size)])
         return epilogue.numbers(s, global_elements.load(s, pointer, element, inside, 1))[0]
 
+    if bits == PACKED_BITS and (count == 1 or not tile.int_of(op.along)):
+        there = [b.compare("lt", 0, b.value(s.get(x))) for x in op.count]
+        s.values[op.result] = [_half(s, address, op.at[-1], element, reduce(b.and_, there, valid))] * count
+        return
     if not tile.int_of(op.along):
         s.values[op.result] = [single(0, valid)] * count
         return
@@ -140,6 +144,15 @@ def load_columns(s: State, op: ir.OpView) -> None:
 
     b.either(b.value(s.get(op.whole[0]), b.i1), lambda: of(whole()), lambda: of(some(there)))
     s.values[op.result] = [x.get() for x in made]
+
+
+def _half(s: State, address: ir.Value, index: Any, element: str, inside: ir.Value) -> ir.Value:
+    """The element of 4 bits at an index, of a byte at an address that two share; zero unless `inside`."""
+    b, row = s.b, element_spelled(element)
+    assert row is not None
+    (byte,) = b.asm("@$2 ld.global.u8 $0, [$1];", [b.i32], [address, inside, 0], tied=1)
+    by = b.shl(b.and_(b.value(s.get(index)), 1), 2)
+    return elements.widened(b, [b.pure("shr.u32 $0, $1, $2;", b.i32, byte, by)], row.name, 2)[0]
 
 
 def _bytes(s: State, address: ir.Value, first: int, count: int, element: str, inside: list[ir.Value]) -> list[ir.Value]:

@@ -9,7 +9,7 @@ from typing import Any
 from scalec.errors import UnsupportedError
 from scalec.ir.location import place_of
 from scalec.ir.mlir import arith, ir
-from scalec.ir.scale_functions import ROUNDINGS
+from scalec.ir.scale_functions import ROUNDINGS, WIDENINGS
 from scalec.ir.tile_types import shape_of, str_of
 from scalec.passes.emit.emitter import Emitter, Step, copied
 from scalec.passes.emit.results import Results
@@ -274,7 +274,7 @@ class Body(Results):
             name, operands = op.operation.name, [same.get(v, v) for v in op.operands]
             if added is not None and name == "arith.addf" and op.result == last.operands[0]:
                 same[op.result] = next(v for v in operands if v != source.arguments[added.view])
-            elif name in ("arith.extf", "arith.sitofp") or (name in ROUNDINGS and op.result == last.operands[0]):
+            elif name in WIDENINGS or (name in ROUNDINGS and op.result == last.operands[0]):
                 same[op.result] = operands[0]
             elif name in ROUNDINGS:
                 raise UnsupportedError(

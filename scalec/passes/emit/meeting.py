@@ -152,7 +152,7 @@ class MeetingKernel(RowStoringKernel):
         """All loads that depend on no term of a sum, before threads meet and before anything is stored: loads behind
         either wait (docs/notes/pointwise.md)."""
         bodies = [*(o.body for o in self.p.outputs), *(r.body for r in self.p.reductions if self.p.of_row(r))]
-        reads = {(x.argument_index, x.coords): x for body in bodies for x in body.all_reads if not x.scalar}
+        reads = {x.key: x for body in bodies for x in body.all_reads if not x.scalar}
         if len(reads) * len(points) * self.spread.vector > MOST_FIRST:
             return
         for at in points:

@@ -122,16 +122,16 @@ class Columns(Tensors):
         e = self.e
         if x.scalar:
             return e.parameter(self.body, ir.F32Type.get(), Source("scalar", x.name))
-        cache, key = at.cache, (x.argument_index, x.coords)
+        cache, key = at.cache, x.key
         if at.shared is not None:
             cache, key = at.shared, (*key, at.vector, *(at.where[c.dim] for c in x.coords if c.dim))
         if key in cache:
             return cache[key]
-        along, rank = self.p.along(x), len(x.coords)
+        along, rank = self.p.along(x), len(x.stored)
         together = self.together(x.element, at.vector) if along else 1
         source = self.pointer(x.name, x.argument_index, self.alignment(x.element, at.vector if along else 1))
         tail = at.tail if along else []
-        indices = [self.placed(c, at.where) for c in x.coords]
+        indices = [self.placed(c, at.where) for c in x.stored]
         made = e.op(
             "tile.load_columns",
             [self.columns(at.vector)],
@@ -139,6 +139,10 @@ class Columns(Tensors):
             along=int(along),
             together=together,
         ).result
+        if x.less is not None:
+            made = self.combined(arith.SubFOp, made, self.load(x.less, at), x.plus)
+        elif x.plus:
+            made = self.combined(arith.SubFOp, made, plus=x.plus)
         for level in x.levels:
             made = self.product(made, self.load_scales(level, at))
         cache[key] = made
@@ -213,12 +217,20 @@ class Columns(Tensors):
 
     def product(self, one: ir.Value, other: ir.Value) -> ir.Value:
         """Columns times columns, or times one number."""
-        f32 = ir.F32Type.get()
-        operands = [[one], [other]] if other.type == f32 else [[one, other], []]
-        made = self.e.op("tile.compute", [one.type], operands, regions=1)
-        block = made.regions[0].blocks.append(f32, f32)
+        return self.combined(arith.MulFOp, one, other)
+
+    def combined(self, op: Any, one: ir.Value, other: ir.Value | None = None, plus: int = 0) -> ir.Value:
+        """What an op makes of columns and others, which are `plus` more; of a number alone without others."""
+        f32, every = ir.F32Type.get(), [one] if other is None else [one, other]
+        columns, numbers = [x for x in every if x.type != f32], [x for x in every if x.type == f32]
+        made = self.e.op("tile.compute", [one.type], [columns, numbers], regions=1)
+        block = made.regions[0].blocks.append(*(f32,) * len(every))
         with ir.InsertionPoint(block):
-            self.e.op("tile.yield", operands=[arith.MulFOp(*block.arguments).result])
+            first, *further = block.arguments
+            if plus:
+                number = arith.ConstantOp(f32, ir.FloatAttr.get(f32, plus)).result
+                further = [arith.AddFOp(*further, number).result if further else number]
+            self.e.op("tile.yield", operands=[op(first, *further).result])
         return made.result
 
     def value(self, body: Body, at: Point, sums: list[ir.Value], exact: bool, once: bool = False) -> ir.Value:
@@ -465,7 +477,7 @@ class PointwiseKernel(Columns):
         """Loads at these points what depends on no index that is summed over."""
         summed = {r.dim.name for r in self.p.reductions}
         every = (x for o in self.p.outputs if o.copied is None for x in o.body.all_reads if not x.scalar)
-        reads = {(x.argument_index, x.coords): x for x in every}
+        reads = {x.key: x for x in every}
         for at in points:
             for x in reads.values():
                 if all(not c.dim or c.dim in at.where for c in x.coords) and not x.dims(self.lookups) & summed:

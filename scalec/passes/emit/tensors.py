@@ -15,6 +15,7 @@ from scalec.passes.problem.operand import Operand, Scale
 from scalec.passes.problem.pointwise import Output
 from scalec.passes.problem.result import Result
 from scalec.passes.problem.types import Problem
+from scalec.zero_points import Order
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,15 @@ class Tensors:
         if c.gaps is not None:
             passed = e.arith("arith.divui", e.arith("arith.addi", index, e.i32(c.gaps.phase)), e.i32(c.gaps.every))
             index = e.arith("arith.addi", index, e.arith("arith.muli", passed, e.i32(c.gaps.size)))
-        return index
+        return index if c.order is None else self.ordered(index, c.order)
+
+    def ordered(self, index: ir.Value, order: Order) -> ir.Value:
+        """Where an element lies that would be at an index, were all in order."""
+        e, place = self.e, self.e.i32(order.constant)
+        for times, divisor, modulus in order.terms:
+            own = self.placed(Coord("index", divisor, modulus), {"index": index})
+            place = e.arith("arith.addi", place, e.arith("arith.muli", own, e.i32(times)))
+        return place
 
     def of_range(self, w: Work) -> Work:
         """Where reductions run over a range, of which a tile may have nothing: as what a tile of none is read. It

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from scalec.errors import UnsupportedError
-from scalec.formats import TRANSFORMED
+from scalec.formats import PACKED_BITS, TRANSFORMED
 from scalec.ir.tile_pointwise import LANES, MOST_BYTES, MOST_MASKED, turned_words
 from scalec.ir.tile_row_stores import fits_rows, line_bytes
 from scalec.passes.problem.pointwise import Blocks, Output, Pointwise
@@ -300,7 +300,9 @@ def _vector(p: Pointwise) -> int:
     if any(x.columns == 1 for x in p.found):
         vector = min(vector, FEW)
     blocks = [o.scale.columns for o in p.outputs if o.scale is not None and o.scale.columns > 1]
-    least = max(x.unit for x in elements)
+    if not p.single and p.most:
+        vector = min(vector, p.most)
+    least = max((x.unit for x in elements if not p.single or x.bits != PACKED_BITS), default=1)
     odd = {x // (x & -x) for x in blocks} or {1}
     if len(odd) > 1 or (p.single and (odd != {1} or least > 1)):
         sizes = " and ".join(str(x) for x in blocks)
@@ -320,6 +322,8 @@ def _vector(p: Pointwise) -> int:
     if vector % least or any(size % (factor * vector) and factor * vector % size for size in read):
         sizes = " and ".join(map(str, sorted({*read, *blocks})))
         raise _refused(f"blocks of {sizes} columns that threads share out together", "blocks that divide one another")
+    if p.most > 1 and p.most % (factor * vector):
+        raise _refused(f"blocks of {blocks[0]} columns beside what each {p.most} have one of", "a power of two")
     return factor * vector
 
 

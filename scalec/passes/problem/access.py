@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from scalec.zero_points import Order
+
 
 @dataclass(frozen=True)
 class Dim:
@@ -56,6 +58,8 @@ class Coord:
     that is not 0; or at 0 where `dim` is empty. `dim` is a dimension, or a `Lookup` by its name. With `gaps`, what
     reads it does so around these.
 
+    With an `order`, elements lie in another one than that of these indices.
+
     With `apart`, each group of the range of `dim` is counted from where it begins, index i of group g, which begins at
     b, as i - b + (b floordiv apart + g) * apart."""
 
@@ -65,6 +69,7 @@ class Coord:
     offset: int = 0
     apart: int = 0
     gaps: Gaps | None = None
+    order: Order | None = None
 
     def extent(self, size: int) -> int:
         """How many indices there are, of so many of `dim`."""

@@ -6,11 +6,15 @@ from math import lcm
 from typing import Any
 
 from scalec.errors import UnsupportedError
-from scalec.formats import TRANSFORMED
+from scalec.formats import PACKED_BITS, TRANSFORMED
 from scalec.ir.location import place_of
 from scalec.passes.problem.access import Coord, Domain, Index, Lookup
 from scalec.passes.problem.pointwise import Blocks, Output, Pointwise, dims_of
 from scalec.targets import Target
+
+SHARED = 8
+"""Columns, a multiple, of which each reads one element of what has another index last: a warp's threads then have few
+sectors of it."""
 
 
 class PointwiseChecks:
@@ -103,7 +107,7 @@ class PointwiseChecks:
                 raise self.refused(what, self.function, "indices of results")
         self.check_halves(p)
         for x in p.every:
-            if any(level.columns for level in x.levels) and not p.along(x):
+            if any(level.columns for level in x.levels) and not x.adjacent(columns, lookups):
                 what = f"{x.name} has scales along its last index, and is not read along {columns} there"
                 raise self.refused(what, self.function, f"{columns} as its last index")
             if beyond := x.dims(lookups) - {d.name for d in (*p.dims, *p.groups)}:
@@ -114,7 +118,7 @@ class PointwiseChecks:
                     "a sum over each other index",
                 )
             last = dims_of(x.coords[-1], lookups) if x.coords else set()
-            if columns in x.dims(lookups) and columns not in last:
+            if columns in x.dims(lookups) and columns not in last and x.same(columns, lookups) % SHARED:
                 raise self.refused(
                     f"{x.name} is read along {columns}, the last index of {largest.name}, and has another one last",
                     self.function,
@@ -139,9 +143,11 @@ class PointwiseChecks:
         raise self.refused(what, self.function, f"groups that begin at multiples of {least}", fix)
 
     def check_halves(self, p: Pointwise) -> None:
-        """Refuses elements of which several share a byte where threads have one at a time."""
-        halves = [x for x in (*p.every, *p.outputs) if x.element.bits < 8]
-        alone = [x for x in p.every if x.element.bits < 8 and not p.along(x)]
+        """Refuses elements of which several share a byte where threads have one at a time, but for those of 4 bits that
+        are read."""
+        halves = [x for x in p.every if x.element.bits < 8 and x.element.bits != PACKED_BITS]
+        alone = [x for x in halves if not p.along(x)]
+        halves += [o for o in p.outputs if o.element.bits < 8]
         if not halves or not (alone or p.single):
             return
         found, last = (alone or halves)[0], p.columns.name

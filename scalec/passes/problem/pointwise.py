@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from math import gcd
 
-from scalec.formats import ELEMENT_TYPES, ElementType
+from scalec.formats import ELEMENT_TYPES, PER_WORD, ElementType
 from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Lookup
 from scalec.passes.problem.types import STORED
 from scalec.targets import Target
+from scalec.zero_points import Order
 
 SCALED = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "i8")
 """Element types of results with scales."""
@@ -15,7 +18,7 @@ SCALED = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "i8")
 WRITTEN = (*STORED, *SCALED)
 """Those of results without scales."""
 
-READ = (*WRITTEN, "i4", "i32")
+READ = (*WRITTEN, "i4", "u4", "i32")
 """Those of inputs."""
 
 FEW_TERMS = 64
@@ -53,7 +56,14 @@ class Copied:
 @dataclass(frozen=True)
 class Read:
     """A tensor, or a scalar (without coordinates), that a body reads as its argument number `view`, times its scales,
-    the innermost first."""
+    the innermost first.
+
+    Attributes:
+        words: whether it is stored in words of its last index (scalec.formats.WORDS).
+        order: that of elements along its last index, None where these lie one behind the other.
+        less: its zero points, if they are a tensor, which what is `plus` more is subtracted of first; without a tensor
+            that alone.
+    """
 
     name: str
     argument_index: int
@@ -62,15 +72,55 @@ class Read:
     view: int
     scalar: bool = False
     levels: tuple[Level, ...] = ()
+    words: bool = False
+    order: Order | None = None
+    less: Read | None = None
+    plus: int = 0
+
+    @property
+    def stored(self) -> tuple[Coord, ...]:
+        """Where it is read in memory."""
+        if self.order is not None:
+            return (*self.coords[:-1], replace(self.coords[-1], order=self.order))
+        if not self.words:
+            return self.coords
+        *outer, row, last = self.coords
+        word = replace(last, divisor=last.divisor * PER_WORD)
+        return (*outer, word, row, replace(last, modulus=PER_WORD))
+
+    @property
+    def key(self) -> Hashable:
+        """What is the same where the same is read."""
+        return self.argument_index, self.coords, self.less, self.plus
+
+    @property
+    def every(self) -> tuple[Read, ...]:
+        """It, and its zero points."""
+        return (self, *(self.less.every if self.less is not None else ()))
 
     def dims(self, lookups: dict[str, Lookup]) -> set[str]:
         """The dimensions that it depends on, also those that its lookups do."""
         return set().union(*(dims_of(c, lookups) for c in self.coords))
 
     def adjacent(self, columns: str, lookups: dict[str, Lookup]) -> bool:
-        """Whether elements of adjacent columns of the result lie side by side, and nothing else changes with these."""
+        """Whether adjacent columns of the result have adjacent elements of it, and nothing else changes with these."""
         *outer, last = self.coords or (Coord(),)
         return last == Coord(columns) and not any(columns in dims_of(c, lookups) for c in outer)
+
+    def run(self, columns: str, lookups: dict[str, Lookup]) -> int:
+        """How many adjacent columns, from a multiple of so many on, have elements side by side: 0 for all, 1 where none
+        have."""
+        *outer, last = self.stored or (Coord(),)
+        if not self.words:
+            return 0 if self.order is None and self.adjacent(columns, lookups) else 1
+        inside = gcd(*(c.divisor for c in outer if c.dim == columns and c == Coord(columns, c.divisor)), last.modulus)
+        apart = [c for c in outer if columns in dims_of(c, lookups) and c.dim != columns]
+        return inside if last == Coord(columns, modulus=last.modulus) and not apart else 1
+
+    def same(self, columns: str, lookups: dict[str, Lookup]) -> int:
+        """How many adjacent columns, from a multiple of so many on, have one element: 0 for all, 1 where none do."""
+        own = [c for c in self.coords if columns in dims_of(c, lookups)]
+        return gcd(*(c.divisor if c == Coord(columns, c.divisor, c.modulus) else 1 for c in own))
 
 
 @dataclass(frozen=True)
@@ -93,7 +143,7 @@ class Body:
 
     @property
     def all_reads(self) -> tuple[Read, ...]:
-        return tuple(x for body in self.every for x in body.reads)
+        return tuple(y for body in self.every for x in body.reads for y in x.every)
 
     @property
     def all_sums(self) -> tuple[int, ...]:
@@ -301,13 +351,19 @@ class Pointwise:
             or not alone
             or bool(self.domains)
             or self.windowed
-            or any(x.element.bits < 8 for x in self.every)
+            or any(x.element.bits < 8 for x in self.every if self.along(x))
         )
 
     def reads_zeros(self, body: Body) -> bool:
         """Whether a body that computes nothing has zeros where nothing is there, as loads have (`tile.load_columns`)
         and what is taken of a turned tile."""
-        read = not body.sums and not body.filled and all(self.along(x) and not x.levels for x in body.reads)
+        read = (
+            not body.sums
+            and not body.filled
+            and all(
+                self.along(x) and x == Read(x.name, x.argument_index, x.element, x.coords, x.view) for x in body.reads
+            )
+        )
         return read and body.copies
 
     @property
@@ -345,7 +401,7 @@ class Pointwise:
 
     def along(self, x: Read) -> bool:
         """Whether a thread reads of `x` one element for each of its adjacent columns, side by side."""
-        return x.adjacent(self.columns.name, {look.name: look for look in self.lookups})
+        return x.run(self.columns.name, {look.name: look for look in self.lookups}) != 1 and self.most != 1
 
     @property
     def by_column(self) -> bool:
@@ -353,11 +409,22 @@ class Pointwise:
         return any(r.within is not None and self.columns.name in r.within.groups for r in self.reductions)
 
     @property
+    def most(self) -> int:
+        """Adjacent columns, a power of two, that a thread may have, from a multiple of so many on; 0 for any number. Of
+        what changes with the columns each has an element of its own side by side, or all have one: one column where
+        something does neither, as `x[n%64]` and `x[e[n]]` do, or has a range of its own."""
+        lookups, columns = {look.name: look for look in self.lookups}, self.columns.name
+        found = [1] * self.by_column
+        for x in self.every:
+            run = x.run(columns, lookups)
+            found.append(run if run != 1 else x.same(columns, lookups))
+        most = gcd(*found)
+        return most & -most
+
+    @property
     def single(self) -> bool:
-        """Whether something changes with the columns, and does not lie side by side for adjacent ones: `x[n/128]`,
-        `x[n%64]`, `x[e[n]]`, or ends of ranges. Threads have one column each then."""
-        lookups = {look.name: look for look in self.lookups}
-        return self.by_column or any(self.columns.name in x.dims(lookups) and not self.along(x) for x in self.every)
+        """Whether threads have one column each."""
+        return self.most == 1
 
 
 def dims_of(at: Coord, lookups: dict[str, Lookup]) -> set[str]:

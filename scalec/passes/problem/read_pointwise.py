@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, QUANTISED, UNITS, WHOLE
+from scalec.formats import ELEMENT_TYPES, QUANTISED, UNITS, WHOLE, WORDS
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
 from scalec.ir.scale_functions import CONVERSIONS
@@ -28,22 +28,19 @@ from scalec.passes.problem.pointwise import (
     Reduction,
 )
 from scalec.passes.problem.scatter import before_scatter, order_of
-from scalec.passes.problem.sources import before_transform
+from scalec.passes.problem.sources import before_transform, is_op
 from scalec.passes.problem.windows import filled
 from scalec.passes.problem.written import element_of
+from scalec.passes.problem.zero_points import number_of, place_among
 from scalec.targets import Target
+from scalec.zero_points import Order
 
 PARTS = (
     *("scale.map", "scale.read", "scale.index", "scale.domain", "scale.reduce"),
     *("scale.quantize", "scale.round", "scale.hadamard", "scale.dequantize", "scale.scatter", "func.return"),
-    "scale.lay",
+    *("scale.lay", "scale.subtract"),
 )
 """The ops that such a program has kernels for."""
-
-NO_KERNEL = {
-    "scale.subtract": "an operand with zero points",
-}
-"""What the others are in the language."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,7 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
         self.inner: set[Any] = set()  # of reductions
         for op in self.operations:
             if op.name not in PARTS:
-                what = f"{NO_KERNEL.get(op.name, op.name)} without a contraction"
-                raise self.refused(what, op, "elementwise expressions and reductions")
+                raise self.refused(f"{op.name} without a contraction", op, "elementwise expressions and reductions")
         reductions = tuple(self.reduced(op.opview) for op in self.operations if op.name == "scale.reduce")
         outputs = tuple(self.outputs())
         if not reductions and not any(o.dims for o in outputs):
@@ -121,11 +117,12 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
         *rows, columns = largest.dims
         reads = [x for of in (*outputs, *reductions) for x in of.body.all_reads]
         names = [(x, x.dims(lookups)) for x in reads]
-        last = {x.coords[-1] for x, dims in names if columns in dims and len(dims & set(largest.dims)) > 1}
+        names = [(replace(x.coords[-1], order=None), dims) for x, dims in names if x.coords]
+        last = {at for at, dims in names if columns in dims and len(dims & set(largest.dims)) > 1}
         found = [x for x in rows if Coord(x) in last]
         if len(last) > 1:  # where some have one last and others another: that which all have last that change with it
-            found = [x for x in found if all(r.coords[-1] == Coord(x) for r, dims in names if x in dims)]
-            able = all(r.coords[-1].dim == columns for r, dims in names if columns in dims)
+            found = [x for x in found if all(at.dim == x for at, dims in names if x in dims)]
+            able = all(at.dim == columns for at, dims in names if columns in dims)
             found = [] if able else found
         if len(found) == 1:
             columns = found[0]
@@ -360,17 +357,43 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
             UnsupportedError: it is no argument of the function, or of a type that threads do not read.
         """
         levels: list[Any] = []
-        while not isinstance(value.owner, ir.Block) and value.owner.name == "scale.dequantize":
+        while is_op(value, "scale.dequantize"):
             levels.insert(0, value.owner.opview)
             value = value.owner.opview.values
-        index, name, layout = self.argument(value, "an input of the elementwise expression")
-        element = element_of(value, name)
-        if element.name not in READ or layout != "row":
-            raise self.refused(f"{name} of {element.name}", value, " or ".join(READ))
-        scalar = not isinstance(value.type, ir.RankedTensorType)
+        subtract = value.owner.opview if is_op(value, "scale.subtract") else None
+        value = value if subtract is None else subtract.values
+        made = self.stored(value, view, "an input of the elementwise expression")
         place = At(value, symbols, self.function.operation)
-        coords = tuple(self.read_at(e, name, place, axis) for axis, e in enumerate(where.results))
-        return Read(name, index, element, coords, view, scalar, tuple(self.level(x, name, coords) for x in levels))
+        coords = tuple(self.read_at(e, made.name, place, axis) for axis, e in enumerate(where.results))
+        made = replace(made, coords=coords, levels=tuple(self.level(x, made.name, coords) for x in levels))
+        if subtract is None:
+            return made
+        made = replace(made, plus=number_of(subtract))
+        zeros = [self.stored(x, view, f"the zero points of {made.name}") for x in subtract.zeros]
+        if not zeros:
+            return made
+        own = [place_among(e, coords) for e in map_of(subtract.operation.attributes["map"]).results]
+        if None in own:
+            what = f"{zeros[0].name}, which is read at no sum of what / and then % make of an index, times numbers,"
+            fix = f"pass a copy of {zeros[0].name} in the order of the indices of {made.name}"
+            raise self.refused(what, subtract, "as in n/8*8 + n%8/2", fix)
+        return replace(made, less=replace(zeros[0], coords=tuple(x for x in own if x is not None)))
+
+    def stored(self, value: Any, view: int, what: str) -> Read:
+        """What an argument is as it is stored, wherever it is read."""
+        index, name, layout = self.argument(value, what)
+        element, facts = element_of(value, name), self.facts("arg_attrs", index)
+        if element.name not in READ or layout not in ("row", WORDS):
+            raise self.refused(f"{name} of {element.name}", value, " or ".join(READ))
+        order = None
+        if "scale.order" in facts:
+            held = [*ir.DenseI64ArrayAttr(facts["scale.order"])]
+            order = Order.of_places([held.index(i) for i in range(len(held))])
+            if order is None:
+                fix = f"pass {name} in order along its last index, or in AWQ's"
+                raise self.refused(f"{name} in an order that is no exchange of an index's bits", value, "others", fix)
+        scalar = not isinstance(value.type, ir.RankedTensorType)
+        return Read(name, index, element, (), view, scalar, words=layout == WORDS, order=order)
 
     def level(self, op: Any, of: str, coords: tuple[Coord, ...]) -> Level:
         """Scales of what is read at some place.

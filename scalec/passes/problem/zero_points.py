@@ -63,18 +63,12 @@ class ZeroPoints:
 
 def bounds_of(subtract: Any) -> tuple[int, int]:
     """Between what the zero points of a `scale.subtract` lie."""
-    number = _number_of(subtract)
+    number = number_of(subtract)
     if not len(subtract.zeros):
         return number, number
     row = element_spelled(str(element(subtract.zeros[0].type)))
     low, high = RANGES[row.name] if row is not None and row.name in RANGES else (-(1 << 31), (1 << 31) - 1)
     return low + number, high + number
-
-
-def _number_of(subtract: Any) -> int:
-    """The number that the zero points of a `scale.subtract` are, or that is added to them."""
-    attributes, name = subtract.operation.attributes, "plus" if len(subtract.zeros) else "number"
-    return ir.IntegerAttr(attributes[name]).value if name in attributes else 0
 
 
 def read_zero_points(
@@ -87,7 +81,7 @@ def read_zero_points(
         order: names of the operand's indices; coords: where it is read.
         names: of a tile's rows and its K among `order`.
     """
-    number = _number_of(subtract)
+    number = number_of(subtract)
     if not len(subtract.zeros):
         return ZeroPoints(number)
     (index, name), zeros = argument, subtract.zeros[0]
@@ -142,6 +136,23 @@ def _place(e: ir.AffineExpr, told: str, order: Sequence[str], zeros: Any) -> tup
     terms = [x for x in terms if x[1]]
     block = math.gcd(*(d for _, d, _ in terms))
     return position, block, Order(tuple((c, d // block, m) for c, d, m in terms), constant)
+
+
+def place_among(e: ir.AffineExpr, of: Sequence[Coord]) -> Coord | None:
+    """Where an axis of zero points is read, of integers that are read at `of`; None where no Coord tells it."""
+    position, block = axis_and_block(e) or (min(dims_in(ir.AffineMap.get(len(of), 0, [e]))), 0)
+    at = of[position]
+    if block and not at.modulus and at.gaps is None:
+        return replace(at, divisor=at.divisor * block)
+    if (terms := _terms(e)) is None:
+        return None
+    return replace(at, order=Order(tuple(x for x in terms if x[1]), sum(c for c, d, _ in terms if not d)))
+
+
+def number_of(subtract: Any) -> int:
+    """The number that the zero points of a `scale.subtract` are, or that is added to them."""
+    attributes, name = subtract.operation.attributes, "plus" if len(subtract.zeros) else "number"
+    return ir.IntegerAttr(attributes[name]).value if name in attributes else 0
 
 
 def _terms(e: ir.AffineExpr) -> list[tuple[int, int, int]] | None:
