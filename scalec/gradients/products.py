@@ -14,7 +14,19 @@ from dataclasses import dataclass, replace
 
 from scalec.frontend import affine
 from scalec.frontend.affine import of_dims
-from scalec.frontend.program import Contract, Level, Quantized, Range, Read, Rounded, Statement, Subtract, Tensor, Value
+from scalec.frontend.program import (
+    POINT,
+    Contract,
+    Level,
+    Quantized,
+    Range,
+    Read,
+    Rounded,
+    Statement,
+    Subtract,
+    Tensor,
+    Value,
+)
 from scalec.gradients import stored
 from scalec.gradients.expressions import NOWHERE, below, factors, product, read, rewritten, times
 from scalec.gradients.places import by_group
@@ -43,7 +55,7 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
             mine = mine.value
         core, behind = multiplied_in, product(common)
         if not core:  # nothing but a batch is left: dC[b] * B[b,k]
-            yield Passed(mine, times(behind, _operand(t, other, frozenset())), mine.dims | c.dims)
+            yield Passed(mine, times(behind, _operand(t, other, frozenset(), multiplied(c))), mine.dims | c.dims)
             continue
         over = (_dims(core) & other.dims) - mine.dims
         grouped = None if over else _grouped(t, mine, other, core)  # rows alone are put back where they were read
@@ -54,7 +66,7 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
         summed = (_dims(core) & other.dims) - dims
         t.all_there(c, c.dims - dims - t.linked(dims, own), _dims(core))
         gradient = _gradient(t, c, core, summed, s)
-        second = _operand(t, other, summed)
+        second = _operand(t, other, summed, multiplied(c))
         if summed:
             pair = (gradient, second) if _first(target, dims, gradient, second) else (second, gradient)
             made: Value = Contract(NOWHERE, frozenset(dims), *pair)
@@ -156,21 +168,15 @@ def _name(c: Contract, s: Statement) -> str:
     return f"d{''.join(names)}"
 
 
-def _operand(t: Trace, v: Value, summed: frozenset[str]) -> Value:
+def _operand(t: Trace, v: Value, summed: frozenset[str], element: str) -> Value:
     """The other operand, as one of the gradient's product."""
-    stored.check(t, v, summed)
-    if isinstance(v, Subtract):
-        return v
     if isinstance(v, Quantized):
         v = _anew(t, v, summed)
-    if isinstance(v, Rounded) and isinstance(v.value, Subtract):
-        raise t.error(
-            v.span,
-            "an operand of @ is rounded, and no statement has what it is made of as a tensor",
-            "zero points",
-            "a tensor without zero points, or elements that are multiplied as they are",
-            f"take the gradient of the program without :{v.said} there",
-        )
+    if isinstance(v, Subtract) and stored.less_as_it_is(v, summed):
+        return v
+    less = v.value if isinstance(v, Rounded) else v
+    if isinstance(less, Subtract):
+        return _dequantised(t, less, v.element if isinstance(v, Rounded) else _made(element), summed)
     if isinstance(v, Rounded) and v.tensor is not None and v.tensor.levels and isinstance(v.value, Read):
         whole = _whole(t, v.value, frozenset())
         name = f"{v.tensor.name}_operand"
@@ -200,7 +206,7 @@ def _operand(t: Trace, v: Value, summed: frozenset[str]) -> Value:
     if not summed or not isinstance(made, Read):
         return made
     whole = _whole(t, made, summed)
-    found, place = _rescaled(t, whole, summed), dict(zip(whole.index, made.index, strict=True))
+    found, place = _rescaled(t, whole, summed, element), dict(zip(whole.index, made.index, strict=True))
     return read(found.source, tuple(place.get(i, i) for i in found.index))
 
 
@@ -222,12 +228,12 @@ def _check_through(t: Trace, v: Quantized) -> None:
 def _anew(t: Trace, v: Quantized, summed: frozenset[str]) -> Value:
     """An operand that is quantised anew, as a tensor: what the program multiplies. Where a recipe quantises it along
     what is summed, in which its own blocks are of no use, it does so of what is not rounded yet."""
-    if isinstance(v.value, Subtract) or (v.tensor is not None and any(map(v.outer, v.tensor.levels or ()))):
+    if v.tensor is not None and any(map(v.outer, v.tensor.levels or ())):
         raise t.error(
             v.span,
             "an operand of @ is quantised anew, and no statement has what it is made of as a tensor",
-            "zero points" if isinstance(v.value, Subtract) else "scales that multiply sums, and not what is rounded",
-            "a tensor without zero points, whose scales are of smaller blocks than those of quantize(...)",
+            "scales that multiply sums, and not what is rounded",
+            "a tensor whose scales are of smaller blocks than those of quantize(...)",
             "take the gradient of the program without quantize(...), with quantize= for what its products multiply",
         )
     of_use = stored.of_use(v.level, v.index, summed)
@@ -235,9 +241,12 @@ def _anew(t: Trace, v: Quantized, summed: frozenset[str]) -> Value:
     if v.tensor is None:
         rounded = Rounded(v.span, v.dims, v.value, "bf16", None)
         return rounded if again else _stored(t, v, *_of_all(t, v))
-    assert isinstance(v.value, Read)
     if again:
         return v.value
+    if isinstance(v.value, Subtract):
+        less = _less(t, v.value)
+        return _stored(t, v, less, less.values.index)
+    assert isinstance(v.value, Read)
     whole = _whole(t, v.value, frozenset())
     return _stored(t, v, whole, whole.index)
 
@@ -282,25 +291,54 @@ def _rows(t: Trace, v: Read) -> Read:
     return read(made, of_dims(tuple(order)))
 
 
-def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
+def _rescaled(t: Trace, v: Read, summed: frozenset[str], element: str) -> Read:
     """An operand with scales that hold along what its gradient's product sums over."""
     tensor, recipe = v.source, t.options.recipe
     assert isinstance(tensor, Tensor)
     if not tensor.levels and tensor.element in FLOATS:
         return v if recipe is None else quantised(t, v, summed, *recipe.operand)
-    of_use = (stored.of_use(level, v.index, summed) for level in tensor.levels or ())
-    if not _read_along(v, summed) and all(of_use):
+    if not _read_along(v, summed) and stored.as_it_is(tensor, v.index, summed):
         return _given(t, v, summed, tensor.element) if tensor.name in t.options.turned else v
     if recipe is None or not _turns(v, summed):
-        order, name = tuple(in_order(v)), f"{tensor.name}_rows" if _read_along(v, summed) else f"{tensor.name}_bf16"
-        v = read(t.once_made(f"bf16 {tensor.name} {v.index}", name, "bf16", of_dims(order), v), of_dims(order))
+        order, kind = tuple(in_order(v)), _made(element)
+        name = f"{tensor.name}_rows" if _read_along(v, summed) else f"{tensor.name}_{kind}"
+        v = read(t.once_made(f"{kind} {tensor.name} {v.index}", name, kind, of_dims(order), v), of_dims(order))
     if recipe is None:
         return v
     return quantised(t, v, summed, *recipe.operand)
 
 
-def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -> Read:
-    """`v` in `element`, contiguous along what is summed, with blocks along that."""
+def _dequantised(t: Trace, v: Subtract, element: str, summed: frozenset[str]) -> Read:
+    """Integers less their zero points as a step makes them, in an element type, or by a recipe quantised along what is
+    summed, of what they stand for."""
+    all_of = _less(t, v)
+    tensor, index, recipe = all_of.values.source, all_of.values.index, t.options.recipe
+    assert isinstance(tensor, Tensor)
+    if recipe is None or not summed:
+        key, name = f"{element} {Writer().value(all_of)}", f"{tensor.name}_{element}"
+        made = read(t.once_made(key, name, element, index, all_of), index)
+    else:
+        made = quantised(t, all_of.values, summed, *recipe.operand, less=all_of)
+    place = dict(zip(index, v.values.index, strict=True))
+    return read(made.source, tuple(place.get(i, i) for i in made.index))
+
+
+def _made(element: str) -> str:
+    """The type of what a step makes to be multiplied as another one: no instruction takes f16 by bf16."""
+    return "f16" if element == "f16" else "bf16"
+
+
+def _less(t: Trace, v: Subtract) -> Subtract:
+    """`_whole`, of integers less their zero points."""
+    values = _whole(t, v.values, frozenset())
+    if isinstance(v.zeros, int):
+        return replace(v, values=values, dims=values.dims)
+    zeros = read(v.zeros.source, tuple(affine.put(i, POINT, values.index[axis]) for axis, i in v.at))
+    return replace(v, values=values, zeros=zeros, dims=values.dims)
+
+
+def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales, less: Subtract | None = None) -> Read:
+    """`v` in `element`, contiguous along what is summed, with blocks along that; `less` its zero points."""
     order, recipe = _order(v, summed), t.options.recipe
     block = (1,) * (len(order) - len(scales.block)) + tuple(scales.block)
     name = v.source.tensor.name if isinstance(v.source, Statement) else v.source.name
@@ -309,11 +347,10 @@ def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -
     levels = (Level(block, scales.type, turned or scales.layout),)
     index = of_dims(order)
     both = recipe is not None and recipe.both and isinstance(v.source, Tensor) and v.source.levels
-    if not _read_along(v, summed) and (both or name in t.options.turned | t.options.sources.keys()):
+    if less is None and not _read_along(v, summed) and (both or name in t.options.turned | t.options.sources.keys()):
         return _given(t, v, summed, element, levels)
-    made = t.once_made(
-        f"quantised {name} {v.index} by {order[-1]}", f"{name}_{order[-1]}", element, index, v, levels=levels
-    )
+    key = f"quantised {name} {v.index} by {order[-1]}" + (Writer().value(less) if less is not None else "")
+    made = t.once_made(key, f"{name}_{order[-1]}", element, index, less or v, levels=levels)
     return read(made, index)
 
 

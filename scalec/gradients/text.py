@@ -127,7 +127,10 @@ class Writer:
             return f"{' @ '.join(texts)} scale({', '.join(scaled)})", MATMUL
         if isinstance(v, Rounded):
             return f"({self.value(v.value)}){f':{v.said}' if v.said else ''}", ATOM
-        raise UnsupportedError("zero points stand outside of @ in a gradient", fix="give the operand without them")
+        if isinstance(v, Subtract):
+            values, scale = self._operand(v, "lhs")
+            return f"{values} scale({scale})" if scale != "none" else values, ATOM
+        raise UnsupportedError("this has no text", got=type(v).__name__, expected="an expression of the language")
 
     def _read(self, v: Read) -> str:
         if isinstance(v.source, Scalar):

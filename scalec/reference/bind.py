@@ -223,7 +223,7 @@ def bind_sizes(
             raise ArgumentError(f"argument {s.name} has the wrong shape", got="x".join(map(str, shape)), expected=want)
     told = [[*zip(s.shape.results, shape, strict=True)][: -1 if s.whole > 1 else None] for s, shape in known if s.shape]
     solve_sizes(sizes, [x for axes in told for x in axes])
-    solve_sizes(sizes, [(s.shape.results[-1], shape[-1]) for s, shape in known if s.shape and s.order])
+    solve_sizes(sizes, [(s.shape.results[-1], shape[-1]) for s, shape in known if s.shape and s.whole > 1])
     for s, shape in known:
         for axis, (e, n) in enumerate(zip(s.shape.results, shape, strict=True) if s.shape else ()):
             want = extent_at(e, sizes)
