@@ -17,6 +17,7 @@ from typing import Any
 
 from scalec.abi import KernelSpec, TensorSpec
 from scalec.errors import ArgumentError, shown
+from scalec.formats import WORDS
 from scalec.gradients.steps import Gradients, LeftOut, MadeIndex, Step
 from scalec.layouts import inverse, offsets_of, places
 from scalec.runtime import checks, custom_op, torch_calls
@@ -351,7 +352,11 @@ def _aligned(t: TensorSpec, value: Any) -> Any:
     else can pad them: they are of a gradient, as autograd gives it, or of a step before."""
     if t.scalar or value.dim() < 2:
         return value
-    inner, item = t.contiguous, value.element_size()
+    if t.layout == WORDS and value.dim() == len(t.shape):  # of bytes: those of a word follow each other
+        import torch
+
+        return _aligned(t, value.contiguous().view(torch.int32).squeeze(-1))
+    inner, item = min(t.contiguous, value.dim() - 1), value.element_size()
     outer = [axis for axis in range(value.dim()) if axis != inner]
     if value.stride(inner) == 1 and not any(value.stride(axis) * item % t.align for axis in outer):
         return value

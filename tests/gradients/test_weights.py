@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import scalec
 from scalec import compiler
@@ -71,3 +72,42 @@ def test_gradients_are_of_what_the_forward_program_multiplies(operand: str):
     found = np.asarray(backward(g, values, {"dC": given}, dims, {})["A"], np.float64)
     wanted = given.astype(np.float64) @ weights.T
     assert np.abs(found - wanted).max() <= 2**-7 * np.abs(wanted).max()
+
+
+def unpacked(words: torch.Tensor) -> torch.Tensor:
+    """The eight elements of each int32, the lowest bits first."""
+    return torch.stack([words >> 4 * i & 15 for i in range(8)], -1)
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+@pytest.mark.parametrize("name", ["GPTQ", "AWQ"])
+def test_a_layer_of_a_checkpoint_trains_what_is_below_it(name: str, as_bytes: bool, monkeypatch: pytest.MonkeyPatch):
+    """Of weights as they are stored, as int32 or its bytes."""
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    n, k, m = 64, 256, 16
+    torch.manual_seed(0)
+    x, scales = torch.randn(m, k, dtype=torch.float16), (torch.rand(k // 128, n) / 8).half()
+    low, high = -(2**31), 2**31 - 1
+    zeros = torch.randint(low, high, (k // 128, n // 8), dtype=torch.int32)
+    if name == "GPTQ":
+        words = torch.randint(low, high, (k // 8, n), dtype=torch.int32)
+        operand, scale = "B[k/8,n,k%8]:u4 - (Z[k/128,n]:u4 + 1)", "1x128:f16@col"
+        values, less = unpacked(words).movedim(1, 0).reshape(n, k).T, unpacked(zeros).reshape(-1, n) + 1
+    else:
+        words = torch.randint(low, high, (k, n // 8), dtype=torch.int32)
+        operand, scale = f"B[k,{AWQ}]:u4 - Z[k/128,{AWQ}]", "128x1:f16"
+        order = [j % 2 * 4 + j // 2 for j in range(8)]
+        values, less = (unpacked(y)[..., order].reshape(-1, n) for y in (words, zeros))
+    weights = (values - less.repeat_interleave(128, 0)) * scales.float().repeat_interleave(128, 0)
+    layer = scalec.differentiable(
+        f"C[m,n]:f16 = A[m,k]:f16 @ ({operand}) scale(none, {scale})", dims={"n": n, "k": k}, target="sm_90a"
+    )
+    if as_bytes:
+        words, zeros = (y.view(torch.uint8) for y in (words, zeros))
+        words = words.reshape(k // 8, n, 4) if name == "GPTQ" else words
+    a, b = x.clone().requires_grad_(), x.float().requires_grad_()
+    (layer(a, words, zeros, scales.T if name == "GPTQ" else scales).float() ** 2).sum().backward()
+    ((b @ weights) ** 2).sum().backward()
+    assert a.grad is not None
+    assert b.grad is not None
+    assert (a.grad.float() - b.grad).norm() < 2e-3 * b.grad.norm()
