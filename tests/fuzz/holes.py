@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scalec.formats import FRAGMENTS_TEXT
 from tests.fuzz.weights import GROUP_COUNT, Weighted
 
 
@@ -362,6 +363,18 @@ TABLES: dict[str, Weighted] = {
     "end": {"m+1": 3, "m/2": 1, "m": 1, "m+40": 1, "m/3+1": 1},
     "term_k": {"{0}^2": 3, "abs({0})": 2, "{0}": 1, "({0} * wk[k])^2": 1, "{0}*alpha": 1},
     "input": {"": 2, ":f32": 2, ":f16": 1},
+    "weights": {
+        "(B[n,k]:u4 - 8) scale(1x64:f16)": 2,
+        "(B[n,k]:u4 - Z[n,k/32]) scale(1x64:f16)": 3,
+        "(B[n,k]:i4 - Z[k/64,n]:i8) scale(1x128:bf16@col)": 2,
+        "(B[k/8,n,k%8]:u4 - (Z[k/32,n] + 1)) scale(1x32:f16@col)": 3,
+        "B[k/8,n,k%8]:i4 scale(1x128:bf16)": 2,
+        "B[k/8,n,k%8]:nvfp4": 2,
+        "(B[k, n/8*8 + n%2*4 + n%8/2]:u4 - Z[k/32, n/8*8 + n%2*4 + n%8/2]) scale(32x1:f16)": 3,
+        "B[k, n/8*8 + n%2*4 + n%8/2]:i4 scale(64x1:bf16)": 1,
+        f"(B[n, {FRAGMENTS_TEXT['pairs'].format('k')}]:u4 - Z[n,k/64]) scale(1x64:f16)": 2,
+        f"B[n, {FRAGMENTS_TEXT['bytes'].format('k')}]:e2m1 scale(1x32:ue8m0)": 1,
+    },
     "lay": {"": 1, "@blocked": 2, "@packed": 1, "@col": 1},
 }
 """What holes are filled with."""

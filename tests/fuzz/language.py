@@ -261,8 +261,11 @@ def places(order: str, n: int) -> list[int]:
 
 
 def told_in_rows(tree: Tree, types: dict[str, str], eights: dict[str, str]) -> Tree:
-    """A tree whose operands of contractions are indexed in rows; notes how they are stored."""
+    """A tree whose tensors of 4 bits, but for zero points, are indexed in rows; notes how they are stored."""
     op = tree[0]
+    if op in ("tensor", "scaled"):
+        name = multiplied(tree)
+        return _unpacked(tree, name, eights) if packed(types.get(name, "")) else tree
     if op == "@":
         sides = []
         for x in tree[1:3]:
@@ -329,11 +332,8 @@ def read(text: str) -> Program:
                 if t[3] in FORMATS and not any(x[0] == "@" for x in every(s.tree)):
                     sides[t[1]] = "lhs"
         for t in every(s.tree):
-            if t[0] == "scaled":
-                tensors[t[1][1]], sides[t[1][1]] = replace(tensors[t[1][1]], levels=t[2]), "lhs"
-            if t[0] != "@":
-                continue
-            for operand, own, side in zip(t[1:3], t[3], ("lhs", "rhs"), strict=True):
+            found = zip(t[1:3], t[3], ("lhs", "rhs"), strict=True) if t[0] == "@" else ()
+            for operand, own, side in ((t[1], t[2], "lhs"),) if t[0] == "scaled" else found:
                 name = multiplied(operand)
                 tensors[name] = replace(tensors[name], levels=own)
                 sides[name] = side

@@ -248,7 +248,8 @@ class Meaning:
         if own is not None:
             return own(tree, s, slack, left, kept)
         if op == "scaled":
-            return self.tree(rest[0], s, slack, left, kept)
+            less = zeros_of(rest[0], self.program.tensors) is not None
+            return self.operand(rest[0], "lhs", s, left) if less else self.tree(rest[0], s, slack, left, kept)
         if op == "stochastic":  # bounds of what is rounded: `result` has the bits
             return self.tree(rest[0], s, slack, left, kept)
         if op == "number":

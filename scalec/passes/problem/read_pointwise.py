@@ -11,7 +11,7 @@ from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
 from scalec.ir.scale_functions import CONVERSIONS
 from scalec.passes.problem.access import Coord, Dim, Domain, Lookup
-from scalec.passes.problem.check_pointwise import PointwiseChecks
+from scalec.passes.problem.check_pointwise import SHARED, PointwiseChecks
 from scalec.passes.problem.epilogue import RESULT_BLOCK, EpilogueReader
 from scalec.passes.problem.lookups import pads
 from scalec.passes.problem.pointwise import (
@@ -115,15 +115,18 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
         if not largest.dims:  # one number, of all that is reduced last
             return [], reductions[-1].dim.name
         *rows, columns = largest.dims
-        reads = [x for of in (*outputs, *reductions) for x in of.body.all_reads]
-        names = [(x, x.dims(lookups)) for x in reads]
-        names = [(replace(x.coords[-1], order=None), dims) for x, dims in names if x.coords]
-        last = {at for at, dims in names if columns in dims and len(dims & set(largest.dims)) > 1}
+        reads = [x for of in (*outputs, *reductions) for x in of.body.all_reads if x.coords]
+        several = [x for x in reads if columns in x.dims(lookups) and len(x.dims(lookups) & set(largest.dims)) > 1]
+        last = {replace(x.coords[-1], order=None) for x in several}
         found = [x for x in rows if Coord(x) in last]
-        if len(last) > 1:  # where some have one last and others another: that which all have last that change with it
-            found = [x for x in found if all(at.dim == x for at, dims in names if x in dims)]
-            able = all(at.dim == columns for at, dims in names if columns in dims)
-            found = [] if able else found
+
+        def able(dim: str) -> bool:
+            """Whether all that changes with an index has it last, or one element for several of it."""
+            own = [x for x in reads if dim in x.dims(lookups)]
+            return all(x.coords[-1].dim == dim or not x.same(dim, lookups) % SHARED for x in own)
+
+        if len(last) > 1:  # where some have one last and others another
+            found = [] if able(columns) else [x for x in found if able(x)]
         if len(found) == 1:
             columns = found[0]
             rows = [x for x in largest.dims if x != columns]
