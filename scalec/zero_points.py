@@ -70,6 +70,11 @@ class Order:
         """Where a block lies."""
         return self.constant + sum(c * (block // d % m if m else block // d) for c, d, m in self.terms)
 
+    def within(self, several: int) -> tuple[int, ...]:
+        """Where each of so many lies among these, of each so many in a row; () where they do not lie together."""
+        found = tuple(self.place(x) for x in range(several))
+        return found if self.step(several) == several and sorted(found) == [*range(several)] else ()
+
     def step(self, blocks: int) -> int | None:
         """By how much further each block lies than the one that is so many before it; None where that differs."""
         if any(blocks % (d * (m or 1)) for _, d, m in self.terms):

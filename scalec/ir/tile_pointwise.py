@@ -5,11 +5,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, LAYOUTS, PACKED_BITS, QUANTISED
+from scalec.formats import ELEMENT_TYPES, LAYOUTS, PACKED_BITS, PER_WORD, QUANTISED
 from scalec.ir.mlir import ext, ir
 from scalec.ir.tile_checks import Op, at_least, computes, maker
 from scalec.ir.tile_quantize import rounds
-from scalec.ir.tile_types import I1, I32, InputType, Tile, bits_of, int_of, str_of
+from scalec.ir.tile_types import I1, I32, InputType, Tile, bits_of, int_of, optional, str_of
 from scalec.ir.verify import Count, Flag, Natural, refuse
 
 MOST_BYTES = 16
@@ -93,7 +93,8 @@ class LoadColumnsOp(Op, name="load_columns"):
     `along` 1: as many adjacent ones as the result has columns, `together` in one load, which begins at a multiple of
     its bytes. 0: one element, for all columns. One element may be half a byte. Zeros unless `valid`: nothing is read
     then. With a `count` only so many columns are read, one by one unless it is `whole`: all of them, at multiples of
-    those bytes.
+    those bytes. With an `order`, an optional array, rows are of whole words of 4 bits, in which element i lies at place
+    `order[i]`; columns begin at a multiple of a word's, or of their own number, if that is smaller.
     """
 
     source: ext.Operand[Any]
@@ -111,6 +112,11 @@ class LoadColumnsOp(Op, name="load_columns"):
         _counted(op)
         _memory(op, op.source)
         count = int_of(op.result.type.count) if int_of(op.along) else 1
+        if order := optional(op, "order", ()):
+            kind, size = op.source.type.element_type, len(order)
+            if sorted(order) != [*range(PER_WORD)] or bits_of(kind) != PACKED_BITS or (count % size and size % count):
+                refuse(f"{count} columns of {kind} in the order {order}, expected those of words of {PER_WORD}")
+            count = max(count, size)
         if count > 1 or bits_of(op.source.type.element_type) != PACKED_BITS:
             _together(op, op.source, count)
 

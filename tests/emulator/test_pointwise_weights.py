@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.emulator.pointwise import bits_are_equal, fault_is_found
 
 AWQ = "n/8*8 + n%2*4 + n%8/2"
@@ -39,6 +37,7 @@ WEIGHTS = [
     ("W[m,k]:f32 = B[idx[m],k]:u4 * x[k/4]", {"m": 9, "k": 37, "B_0": 5}, ""),
     ("W[m,k] = (B[m,k]:u4 - 8) scale(1x64:f16) for m < rows[0]", {"m": 9, "k": 96}, "k"),
     ("S[n]:f32 = sum[k](B[k/8,n,k%8]:u4)", {"n": 5, "k": 200}, ""),
+    (f"S[n]:f32 = min[k](B[n,{PAIRS}]:i4)", {"n": 5, "k": 256}, ""),
     ("S[n]:f32 = max[k]((B[n,k]:u4 - Z[n,k/128]) scale(1x128:f16))", {"n": 5, "k": 300}, "k"),
     ("Y[m,k] = X[m,k] * w[m]:e2m1", {"m": 5, "k": 99}, ""),  # single elements of 4 bits, and blocks of columns
     ("Y[m,k] = X[m,k] + Z[m,k/32]:e2m1", {"m": 5, "k": 96}, "k"),
@@ -57,7 +56,11 @@ WEIGHTS = [
 test_bits = bits_are_equal(WEIGHTS)
 
 
-@pytest.mark.parametrize(("old", "new"), [(r"shr\.u32 (\S+), (\S+), (\S+);", r"mov.b32 \1, \2;")])
-def test_a_fault_is_found(old: str, new: str) -> None:
-    """The other half of a byte."""
-    fault_is_found(WEIGHTS[15][0], WEIGHTS[15][1], "", old, new)
+def test_a_fault_is_found() -> None:
+    """The other half of a byte, and the next word."""
+    for part, old, new in (
+        ("B[n,k]:u4 * x[n]:u4", r"shr\.u32 (%r\d+), (%r\d+), (%r\d+);", r"mov.b32 \1, \2;"),
+        (f"B[k,{AWQ}]:u4", r"ld\.global\.b32 (\S+), \[(\S+) \+ 0\]", r"ld.global.b32 \1, [\2 + 4]"),
+    ):
+        source, dims, fixed = next(row for row in WEIGHTS if part in row[0])
+        fault_is_found(source, dims, fixed, old, new)

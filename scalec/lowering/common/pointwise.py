@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -103,6 +104,10 @@ def load_columns(s: State, op: ir.OpView) -> None:
         s.values[op.result] = [single(0, valid)] * count
         return
 
+    if order := tile.optional(op, "order", ()):
+        s.values[op.result] = _permuted(s, op, address, element, order, valid)
+        return
+
     def whole() -> list[ir.Value]:
         values: list[ir.Value] = []
         for first in range(0, count, together):
@@ -144,6 +149,44 @@ def load_columns(s: State, op: ir.OpView) -> None:
 
     b.either(b.value(s.get(op.whole[0]), b.i1), lambda: of(whole()), lambda: of(some(there)))
     s.values[op.result] = [x.get() for x in made]
+
+
+def _permuted(
+    s: State, op: ir.OpView, address: ir.Value, element: str, order: Sequence[int], valid: ir.Value
+) -> list[ir.Value]:
+    """Columns that lie in another order in words, which are loaded whole, or byte by byte; zeros behind a `count`."""
+    b, count, each = s.b, tile.int_of(op.result.type.count), len(order)
+    first = b.and_(b.value(s.get(op.at[-1])), each - 1)  # column of its word
+    address = b.sub(address, b.widen(b.div(first, 2))) if count < each else address
+    words = range(0, max(count, each), each)
+
+    def loaded(step: int) -> list[ir.Value]:
+        starts = [w + i for w in words for i in range(0, each, step)]
+        return [x for at in starts for x in _bytes(s, address, at, step, element, [valid])]
+
+    def chosen(found: list[ir.Value]) -> list[ir.Value]:
+        values, size = [found[w + place] for w in words for place in order], each
+        while size > count:  # the half that the thread has
+            size //= 2
+            upper = b.compare("ne", b.and_(first, size), 0)
+            values = [b.select(upper, y, x) for x, y in zip(values[:size], values[size:], strict=True)]
+        return values
+
+    if not op.count:
+        return chosen(loaded(each))
+    held, there = [b.variable(b.f32) for _ in range(count)], b.value(s.get(op.count[0]))
+
+    def keep(values: list[ir.Value]) -> None:
+        for x, value in zip(held, values, strict=True):
+            x.set(value)
+
+    def some() -> None:
+        nothing = b.constant(0.0, b.f32)
+        found = enumerate(chosen(loaded(2)))
+        keep([b.select(b.compare("lt", i, there), x, nothing) for i, x in found])
+
+    b.either(b.value(s.get(op.whole[0]), b.i1), lambda: keep(chosen(loaded(each))), some)
+    return [x.get() for x in held]
 
 
 def _half(s: State, address: ir.Value, index: Any, element: str, inside: ir.Value) -> ir.Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -127,17 +127,20 @@ class Columns(Tensors):
             cache, key = at.shared, (*key, at.vector, *(at.where[c.dim] for c in x.coords if c.dim))
         if key in cache:
             return cache[key]
-        along, rank = self.p.along(x), len(x.stored)
-        together = self.together(x.element, at.vector) if along else 1
-        source = self.pointer(x.name, x.argument_index, self.alignment(x.element, at.vector if along else 1))
+        along, coords = self.p.along(x), x.stored
+        order = x.permuted if along and at.vector > 1 else ()
+        together = self.together(x.element, max(at.vector, len(order))) if along else 1
+        source = self.pointer(x.name, x.argument_index, self.alignment(x.element, together))
         tail = at.tail if along else []
-        indices = [self.placed(c, at.where) for c in x.stored]
+        coords = (*coords[:-1], replace(coords[-1], order=None)) if order else coords
+        indices = [self.placed(c, at.where) for c in coords]
         made = e.op(
             "tile.load_columns",
             [self.columns(at.vector)],
-            [source, indices, self.strided(x.name, rank), at.valid, tail[:1], tail[1:]],
+            [source, indices, self.strided(x.name, len(coords)), at.valid, tail[:1], tail[1:]],
             along=int(along),
             together=together,
+            **({"order": ir.DenseI64ArrayAttr.get(order)} if order else {}),
         ).result
         if x.less is not None:
             made = self.combined(arith.SubFOp, made, self.load(x.less, at), x.plus)

@@ -291,7 +291,7 @@ def _vector(p: Pointwise) -> int:
     """Columns that a thread has side by side: blocks have a power of two of vectors."""
     n = p.columns.size
     elements = [x.element for x in p.every if p.along(x)] + [o.element for o in p.outputs if not p.is_row(o)]
-    bits = [x.bits for x in elements]
+    bits = [x.bits for x in elements] or [8 * MOST_BYTES]
     widest = 1 << (8 * WIDEST // max(bits)).bit_length() - 1
     stored = 8 * MOST_BYTES // max((o.element.bits for o in p.outputs if not p.is_row(o)), default=1)
     if not (p.found or p.spans or p.turned) and not any(stored * x % (16 if x < 8 else 32) for x in bits):

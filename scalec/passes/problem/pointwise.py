@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from math import gcd
 
-from scalec.formats import ELEMENT_TYPES, PER_WORD, ElementType
+from scalec.formats import ELEMENT_TYPES, PACKED_BITS, PER_WORD, ElementType
 from scalec.passes.problem.access import Chance, Coord, Dim, Domain, Lookup
 from scalec.passes.problem.types import STORED
 from scalec.targets import Target
@@ -94,6 +94,13 @@ class Read:
         return self.argument_index, self.coords, self.less, self.plus
 
     @property
+    def permuted(self) -> tuple[int, ...]:
+        """Where each element of a word along its last index lies in this; () where they lie in order, or elsewhere."""
+        last = self.stored[-1] if self.stored else Coord()
+        alone = last.order is not None and self.element.bits == PACKED_BITS
+        return last.order.within(PER_WORD) if alone and last.order is not None else ()
+
+    @property
     def every(self) -> tuple[Read, ...]:
         """It, and its zero points."""
         return (self, *(self.less.every if self.less is not None else ()))
@@ -112,7 +119,8 @@ class Read:
         have."""
         *outer, last = self.stored or (Coord(),)
         if not self.words:
-            return 0 if self.order is None and self.adjacent(columns, lookups) else 1
+            plain = replace(self, order=None, coords=(*outer, replace(last, order=None))).adjacent(columns, lookups)
+            return (0 if last.order is None else PER_WORD if self.permuted else 1) if plain else 1
         inside = gcd(*(c.divisor for c in outer if c.dim == columns and c == Coord(columns, c.divisor)), last.modulus)
         apart = [c for c in outer if columns in dims_of(c, lookups) and c.dim != columns]
         return inside if last == Coord(columns, modulus=last.modulus) and not apart else 1
