@@ -137,6 +137,16 @@ def test_what_no_search_finds_is_refused(source: str) -> None:
         scalec.compile(source, target="sm_90a")
 
 
+def test_two_ranges_of_one_group() -> None:
+    """Each would find a group of its own: refused, unless the result tells groups apart, which is right."""
+    source, dims = "Q[{}b,m,k] = X[b,m,k] for m in off[g]:off[g+1] for b in cut[g]:cut[g+1]", {"b": 4, "m": 40, "k": 8}
+    with pytest.raises(UnsupportedError, match="ranges of m and b for each g, which no result has") as found:
+        scalec.compile(source.format(""), target="sm_90a")
+    assert found.value.fix.startswith("write g into the result")
+    ends = {"off": np.array([0, 10, 20, 40], np.int32), "cut": np.array([0, 2, 3, 4], np.int32)}
+    bit_equal(source.format("g,"), dims | {"g": 3}, "k", "sm_90a", change=lambda values: values.update(ends))
+
+
 @pytest.mark.once
 @pytest.mark.parametrize("offsets", [[9, 3, 70, 20], [-9, 400, -1, 2**31 - 1], [-(2**31), 7, 9, 9]])
 def test_offsets_out_of_order_write_nothing_else(offsets: list[int]) -> None:

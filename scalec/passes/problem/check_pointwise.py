@@ -226,6 +226,11 @@ class PointwiseChecks:
             if d.dim not in rows or not told:
                 what = f"a range of {d.dim}" + (f" for each {' and '.join(d.groups)}" if d.group else "")
                 raise self.refused(what, self.function, f"one of {' or '.join(sorted(rows))}, for each of these")
+        shared = [d.group for d in p.domains if d.group in {x.name for x in p.groups}]
+        if twice := {x for x in shared if shared.count(x) > 1}:
+            (g, *_), dims = sorted(twice), " and ".join(d.dim for d in p.domains)
+            fix = f"write {g} into the result, which then has what is of both ranges of each {g}"
+            raise self.refused(f"ranges of {dims} for each {g}, which no result has", self.function, f"{g} in it", fix)
         groups, looked_up = {d.name for d in p.groups}, {c.dim for x in p.lookups for c in x.index.coords}
         if several := groups & (looked_up | {r.dim.name for r in p.reductions}):
             what = f"an index from memory for each {' and '.join(several)}, or a sum over it, beside its ranges"
