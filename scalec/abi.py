@@ -119,6 +119,11 @@ class Extent:
         return (extent - self.size) // self.terms[0].factor - self.terms[0].offset if self.terms else extent
 
     @property
+    def unit(self) -> int:
+        """How many sizes of a dimension have one extent, at most."""
+        return max((term.divisor for term in self.terms), default=self.divisor)
+
+    @property
     def names(self) -> tuple[str, ...]:
         return (self.dim,) if self.dim else tuple(term.dim for term in self.terms)
 

@@ -58,7 +58,7 @@ class Apart:
         """Notes of each scaled tensor of a statement along which of its indices each group has blocks of its own."""
         found = {r.dim: r for r in statement.ranges if r.group}
         for tensor, index in reads_in(statement.value):
-            if not tensor.levels:
+            if not tensor.levels and not statement.copies:
                 continue
             groups = _along(index, found)
             known = self.groups.setdefault(tensor.name, groups)

@@ -103,7 +103,7 @@ class Builder:
 
     def _stored(self, tensor: Tensor) -> tuple[ir.Type, dict[str, ir.Attribute]]:
         """A tensor as it is in memory, and what is said of it: scales that are copied lie in their layout."""
-        if not tensor.layout:
+        if not tensor.layout and max(tensor.block, default=1) == 1:
             described = self._described(tensor.name, tensor.shape)
             return self._type(ELEMENT_TYPES[tensor.element].mlir, tensor.shape), described
         level = self._laid(tensor)
@@ -112,8 +112,8 @@ class Builder:
 
     @staticmethod
     def _laid(tensor: Tensor) -> Level:
-        """Scales that are copied, as those of something of which each element has one."""
-        return Level((1,) * len(tensor.extents), tensor.element, tensor.layout or "row")
+        """Scales that are copied, as those of something of which each element, or block, has one."""
+        return Level(tensor.block or (1,) * len(tensor.extents), tensor.element, tensor.layout or "row")
 
     def _scales(self, tensor: Tensor) -> list[tuple[str, ir.Type, dict[str, ir.Attribute]]]:
         found = []
@@ -255,10 +255,11 @@ class Builder:
         """Scales in another layout."""
         read = cast(Read, s.value)
         source = cast(Tensor, read.source)
-        _, maps = self._maps(read.index, s.index)
+        symbols, maps = self._maps(read.index, s.index)
+        domains = self._domains(frozenset(s.dims) | read.dims)
         (type, _), levels = self._stored(s.tensor), [self._laid(x) for x in (source, s.tensor)]
-        kinds = ir.ArrayAttr.get([self._granularity(x) for x in levels])
-        return LayOp(self.values[source.name], type, ir.ArrayAttr.get(maps), kinds).result
+        kinds, attributes = ir.ArrayAttr.get([self._granularity(x) for x in levels]), ir.ArrayAttr.get(maps)
+        return LayOp(self.values[source.name], symbols, domains, type, attributes, kinds).result
 
     def _whole(self, value: Value, index: Index) -> ir.Value | None:
         """A temporary that is a contraction or a reduction needs no map around it."""

@@ -89,24 +89,49 @@ def note(source: Source, tensor: Tensor, type: ast.Name, copied: bool) -> None:
     tensor.layout = layout
 
 
+def elements(source: Source, tensor: Tensor, nodes: Sequence[ast.Node]) -> tuple[ast.Node, ...]:
+    """The indices of scales that are copied as those of what they scale: `m/128` is m, of which each 128 have one."""
+    found = [_divided(node) for node in nodes]
+    block = tuple(size for _, size in found)
+    if tensor.block and block != tensor.block:
+        said = [x.span for x in nodes]
+        raise source.error(
+            (said[0][0], said[-1][1]),
+            f"{tensor.name} would have two granularities",
+            got="x".join(map(str, block)),
+            expected=f"{'x'.join(map(str, tensor.block))}, as said before",
+            fix="say the same in both places, or give one of the two tensors another name",
+        )
+    tensor.block = block
+    return tuple(node for node, _ in found)
+
+
+def _divided(node: ast.Node) -> tuple[ast.Node, int]:
+    """What an index is of, and by what it is divided."""
+    if isinstance(node, ast.IndexBinary) and node.operator == "/" and isinstance(node.left, ast.IndexName):
+        by = node.right
+        if isinstance(by, ast.IndexConstant) and len(by.digits) <= 10 and 0 < int(by.digits) <= affine.LIMIT:
+            return node.left, int(by.digits)
+    return node, 1
+
+
 def check(source: Source, node: ast.Statement, s: Statement) -> None:
     """Refuses what a statement that copies scales has beside one tensor, other types, and indices in other orders."""
     if not s.copies:
         return
     value, target = s.value, node.target
     read, index = (value.source, value.index) if isinstance(value, Read) else (None, ())
-    more = [x for x in (*node.ranges, target.scale, getattr(node.value, "scale", None)) if x is not None]
+    filled = [x.otherwise for x in node.ranges if x.otherwise is not None]
+    more = [x for x in (*filled, target.scale, getattr(node.value, "scale", None)) if x is not None]
     copied = f"{s.tensor.name}[...]:{said(s.tensor)} = S[...]:f32, one tensor and no more"
     if not isinstance(read, Tensor) or more or s.accumulate or s.words or s.hadamard:
         at = more[0].span if more else node.value.span
         what = source.text[slice(*at)] if not s.accumulate else "+="
         why = f"{s.tensor.name} copies scales, which are not computed"
         fix = "compute them in f32 by a statement before, of a program of its own"
-        if node.ranges and more[0] is node.ranges[0]:
-            why = f"{s.tensor.name} copies scales, and has a range"
-            fix = "leave the range out: all are copied, those of its rows too"
-            if any(x.word.text == "apart" for x in node.ranges[0].promises):
-                fix = "lay out those of each group by scalec.layouts.blocked_by_group, or columns_by_group"
+        if filled:
+            why = f"{s.tensor.name} copies scales, and is filled outside a range (else)"
+            fix = "leave else out, and pass a result that is filled"
         if isinstance(read, Statement) and not more and not s.accumulate:
             why = f"{s.tensor.name} copies {read.tensor.name}, which the program makes"
             fix = f"copy what {read.tensor.name} is made of, or {read.tensor.name} in a program of its own"
@@ -117,23 +142,44 @@ def check(source: Source, node: ast.Statement, s: Statement) -> None:
             fix = f"write {tensor.name}[...]:f32" if not tensor.type else ""
             raise source.error(at, why, got=tensor.element, expected=one_of(known), fix=fix)
     own, of = ([affine.plain(i) or "" for i in x] for x in (s.index, index))
-    turned = own[-2:] == of[-2:][::-1] and own[:-2] == of[:-2]
+    both = [[x for x in names if x in own and x in of and x] for names in (own, of)]
+    turned = both[0][-2:] == both[1][-2:][::-1] and both[0][:-2] == both[1][:-2]
     words = all((x.layout or "") in ("packed", "blocked") for x in (s.tensor, read))
-    if "" in own or len({*own}) < len(own) or not (own == of or turned):
+    able = all(name or affine.read(i) for i, name in zip((*s.index, *index), (*own, *of), strict=True))
+    once = all(len({*x} - {""}) == len(x) - x.count("") and x[-1] for x in (own, of))
+    blocks = [dict(zip(names, x.block, strict=True)) for names, x in ((own, s.tensor), (of, read))]
+    alike = all(size == blocks[1].get(name, 1) for name, size in blocks[0].items() if name)
+    alike = alike and all(size == blocks[0].get(name, 1) for name, size in blocks[1].items() if name)
+    if not able or not once or not alike or not (both[0] == both[1] or turned):
         expected = f"the indices of {s.tensor.name}, in their order, or with the last two in each other's place"
+        last = able and not (own[-1] and of[-1])
         raise source.error(
             node.value.span,
-            f"{read.name} has other indices",
+            f"{read.name} has other indices" if not last else "scales are copied from or to a last index from memory",
             got=source.text[slice(*node.value.span)],
-            expected=expected,
-            fix=f"gather {read.name} before, by a program of its own, and copy that"
-            if any(map(affine.symbols, index))
-            else "",
+            expected=f"{expected}, divided by the same numbers; those in front of the last also from memory",
+            fix=f"gather {read.name} before, by a program of its own, and copy that" if not of[-1] and able else "",
         )
-    if own != of and words:
+    if own[-1] != of[-1] and words:
         why = f"{read.name} and {s.tensor.name} have four scales of different indices in a word"
         expected, fix = "one of them in layout row or col", "write two statements, by way of f32, of two programs"
         raise source.error(node.value.span, why, got=f"{said(read)}, {said(s.tensor)}", expected=expected, fix=fix)
+    _check_blocks(source, s, {**blocks[0], **blocks[1]})
+
+
+def _check_blocks(source: Source, s: Statement, sizes: dict[str, int]) -> None:
+    """Refuses ranges that may begin within a block: a scale would be two groups'."""
+    for r in s.ranges:
+        size, step = sizes.get(r.dim, 1), dict(r.promises).get("by", 1)
+        begins = not r.lower.terms and r.lower.constant % size == 0
+        if size > 1 and not (r.group or begins or step % size == 0):
+            raise source.error(
+                r.span,
+                f"{s.tensor.name} copies scales of {size} of {r.dim}, of which a range may begin within one",
+                got=f"for {r.dim} in {r.lower}:{r.upper}",
+                expected=f"blocks that each group has of its own (apart), or groups that begin at one (by {size})",
+                fix="say which of the two it is; or leave the range out: all scales are copied then",
+            )
 
 
 def check_reads(source: Source, statements: Sequence[Statement]) -> None:

@@ -32,6 +32,8 @@ class Tensor:
     levels: tuple[Level, ...] | None = None  # its scales, innermost first; None while no use has said them
     said: Span = (0, 0)  # where `type` and `levels` were said
     layout: str | None = None  # of scales that are copied, "" for rows; None while no use has said it
+    # of scales that are copied, of how many elements of each index one is; () of others. Extents are of elements then.
+    block: tuple[int, ...] = ()
     index: bool = False  # whether it is used as an index
     words: bool | None = None  # whether it is stored in words of its last index; None while no operand has said it
     # where its elements lie along its last index, computed of that (POINT), where an operand has them in another order

@@ -223,8 +223,9 @@ class Resolver:
             return cast(Read, self._use_at(node, computed)), False
         tensor = self.names.tensor(node.name, len(node.indices), node.span)
         words.note(self.source, node, tensor, how)
-        index = self.names.indices(tensor, node.indices)
-        formatted = node.type is not None and scales.annotate(self.source, tensor, node.type, side, self.names.copies)
+        copied = self.names.copies
+        index = self.names.indices(tensor, laid.elements(self.source, tensor, node.indices) if copied else node.indices)
+        formatted = node.type is not None and scales.annotate(self.source, tensor, node.type, side, copied)
         dims = frozenset().union(*(affine.dims(i) for i in index))
         return Read(node.span, dims, tensor, index), formatted
 

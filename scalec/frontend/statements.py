@@ -42,9 +42,10 @@ class Targets:
         target = node.target
         tensor = self.names.define(target)
         self.names.current = Statement(tensor, (), (), Constant(node.span, frozenset(), 0.0), node.accumulate)
-        index = self.names.indices(tensor, target.indices)
-        dims = {n.text: None for i in target.indices for n in ast.walk(i) if isinstance(n, ast.IndexName)}
         copies = laid.lays(node)
+        nodes = laid.elements(self.source, tensor, target.indices) if copies else target.indices
+        index = self.names.indices(tensor, nodes)
+        dims = {n.text: None for i in target.indices for n in ast.walk(i) if isinstance(n, ast.IndexName)}
         said = target.type
         formatted = said is not None and scales.annotate(self.source, tensor, said, "result", copies)
         if target.scale is not None:

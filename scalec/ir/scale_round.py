@@ -7,7 +7,18 @@ from typing import Any
 
 from scalec.formats import MOST_WORDS, QUANTISED, WHOLE
 from scalec.ir.mlir import ext, ir
-from scalec.ir.scale import GranularityAttr, Scale, SymbolType, block_of, check_block, element, map_of, maps_of, rank
+from scalec.ir.scale import (
+    GranularityAttr,
+    Scale,
+    SubsetType,
+    SymbolType,
+    block_of,
+    check_block,
+    element,
+    map_of,
+    maps_of,
+    rank,
+)
 from scalec.ir.verify import refuse, verifier
 
 
@@ -74,13 +85,17 @@ class RoundOp(Scale.Operation, name="round"):
 
 
 class LayOp(Scale.Operation, name="lay"):
-    """result = input, scales in another layout: `kinds` are the types and layouts of both, of blocks of one element,
-    and `maps` say where each of a point is, the result's in the order of dimensions that it has.
+    """result = input, scales in another layout: `kinds` are the blocks, types and layouts of both, and `maps` say
+    where what they scale is at a point. A dimension has one block in both.
 
-    Nothing is rounded: a number that the result's type has not, is NaN there. A result is f32, or of 8 bits.
+    Nothing is rounded: a number that the result's type has not, is NaN there. A result is f32, or of 8 bits. Points
+    outside a domain, and those whose symbols are negative, are not written. Along a dimension that has a domain whose
+    groups are `apart` both lie as DequantizeOp says, where a map has it as it is.
     """
 
     input: ext.Operand[Any]
+    symbols: Sequence[ext.Operand[SymbolType]]
+    domains: Sequence[ext.Operand[SubsetType]]
     result: ext.Result[Any]
     maps: ir.ArrayAttr
     kinds: ir.ArrayAttr
@@ -88,14 +103,18 @@ class LayOp(Scale.Operation, name="lay"):
     @verifier
     def verify_invariants(op: ir.OpView) -> None:
         source, target = maps_of(op.maps)
+        sizes: dict[int, int] = {}
         for x, m, kind in zip((op.input, op.result), (source, target), op.kinds, strict=True):
             g = GranularityAttr(kind)
-            if rank(x) != len(m.results) or set(block_of(g)) - {1}:
-                refuse(
-                    f"has a map of {len(m.results)} results and {g} for {x.type}, expected one an index, blocks of 1"
-                )
-        if sorted(map(str, source.results)) != sorted(map(str, target.results)):
-            refuse(f"reads at {source} and writes at {target}, expected the same dimensions")
+            if rank(x) != len(m.results) or len(block_of(g)) != rank(x) or min(block_of(g), default=1) < 1:
+                refuse(f"has a map of {len(m.results)} results and {g} for {x.type}, expected one an index")
+            if m.n_symbols != len(op.symbols):
+                refuse(f"has {len(op.symbols)} symbols and a map of {m.n_symbols}, expected as many")
+            if not all(isinstance(e, ir.AffineDimExpr | ir.AffineSymbolExpr) for e in m.results):
+                refuse(f"reads or writes at {m}, expected dimensions, and what is read from memory")
+            for e, size in zip(m.results, block_of(g), strict=True):
+                if isinstance(e, ir.AffineDimExpr) and sizes.setdefault(e.position, size) != size:
+                    refuse(f"has one scale for {size} of dimension {e.position} and for {sizes[e.position]}")
         to = ir.StringAttr(GranularityAttr(op.kinds[1]).type).value
         if to not in QUANTISED:
             refuse(f"makes scales of {to}, expected {', '.join(QUANTISED)}")

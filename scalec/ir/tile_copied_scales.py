@@ -2,6 +2,7 @@
 
 # no `from __future__ import annotations` here: the bindings read the annotations as classes
 
+from collections.abc import Sequence
 from typing import Any
 
 from scalec.formats import ELEMENT_TYPES, LAYOUTS, QUANTISED
@@ -13,9 +14,10 @@ from scalec.ir.verify import Count, Flag, refuse
 
 
 class CopyScalesOp(Op, name="copy_scales"):
-    """Copies the scales of `columns` adjacent columns of a row, from `column` on, of `n`; all of them are there.
+    """Copies the scales of `columns` adjacent columns of a row; all of them are there.
 
-    They are of type `scale` in the layout `layout`, and become `to` in `to_layout`; strides are as those of
+    `begin` says where they are read: the row, the first column, and how many columns there are; `end` where they are
+    written. They are of type `scale` in the layout `layout`, and become `to` in `to_layout`; strides are as those of
     `tile.quantize`. Of one type bits are copied; else a number that `to` has not is NaN. `padding` 1: behind the last
     one zeros fill up its word of four. Of a multiple of four columns from such a multiple on words are whole.
     """
@@ -24,9 +26,8 @@ class CopyScalesOp(Op, name="copy_scales"):
     source_stride: ext.Operand[ir.IntegerType[64]]
     target: ext.Operand[Any]
     target_stride: ext.Operand[ir.IntegerType[64]]
-    row: ext.Operand[I32]
-    column: ext.Operand[I32]
-    n: ext.Operand[I32]
+    begin: Sequence[ext.Operand[I32]]
+    end: Sequence[ext.Operand[I32]]
     columns: Count
     scale: ir.StringAttr
     layout: ir.StringAttr
@@ -35,6 +36,8 @@ class CopyScalesOp(Op, name="copy_scales"):
     padding: Flag
 
     def verify_invariants(op: ir.OpView) -> None:
+        if len(op.begin) != 3 or len(op.end) != 3:
+            refuse(f"begins at {len(op.begin)} numbers, and ends at {len(op.end)}, expected a row, a column, columns")
         ends = ((op.source, op.scale, op.layout, SCALES), (op.target, op.to, op.to_layout, QUANTISED))
         for memory, scale, layout, known in ends:
             if not isinstance(memory.type, ir.MemRefType):

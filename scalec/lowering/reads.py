@@ -30,7 +30,7 @@ def _inputs(op: Any) -> list[Seen]:
     name = op.operation.name
     if name == "scale.contract":
         return [Seen(v, m, list(op.symbols)) for v, m in zip((op.lhs, op.rhs), scale.maps_of(op.maps), strict=False)]
-    if name in ("scale.reduce", "scale.scatter"):
+    if name in ("scale.reduce", "scale.scatter", "scale.lay"):
         return [Seen(op.input, scale.maps_of(op.maps)[0], list(op.symbols))]
     if name == "scale.map":
         views = [v.owner.opview for v in op.views]
@@ -47,7 +47,7 @@ ROUNDED = ("scale.quantize", "scale.round", "scale.hadamard")
 
 def _output(op: Any) -> Seen | None:
     """Where an op writes; None for one without maps."""
-    if op.operation.name in ("scale.contract", "scale.reduce", "scale.scatter"):
+    if op.operation.name in ("scale.contract", "scale.reduce", "scale.scatter", "scale.lay"):
         return Seen(op.result, scale.maps_of(op.maps)[-1], list(op.symbols))
     return Seen(op.result, scale.map_of(op.map), list(op.symbols)) if op.operation.name == "scale.map" else None
 

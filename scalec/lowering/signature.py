@@ -297,15 +297,16 @@ def launch_of_spread(problem: Pointwise, spread: Spread) -> abi.Launch:
     other. A CTA has one tile: as many run on an SM as have room, so that loads of one are on their way while others
     compute."""
     *outer, rows = [*problem.rows] or [None]
-    tiles = [*((d.name, 1, 1) for d in outer if d), *([(rows.name, spread.rows, 1)] if rows else [])]
+    high, wide = spread.rows * spread.blocks[0], spread.columns * spread.blocks[1]
+    tiles = [*((d.name, 1, 1) for d in outer if d), *([(rows.name, high, 1)] if rows else [])]
     summed = [problem.columns.name] * problem.spans
     return abi.Launch(
         threads=spread.threads,
         shared_bytes=spread.shared_bytes(problem),
         cluster=1,
-        tiles=tuple(tiles) if problem.spans else (*tiles, (problem.columns.name, spread.columns, 1)),
+        tiles=tuple(tiles) if problem.spans else (*tiles, (problem.columns.name, wide, 1)),
         one_each=True,
-        apart=((problem.apart.dim, problem.apart.group),) if problem.apart is not None else (),
+        apart=tuple((d.dim, d.group) for d in problem.by_tile),
         sums=tuple((dim, 1) for dim in dict.fromkeys([*summed, *(r.dim.name for r in problem.reductions)])),
     )
 

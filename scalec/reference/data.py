@@ -76,7 +76,7 @@ class _Program:
         self.apart: dict[str, list[str]] = {}  # of each tensor, the dimensions whose groups have blocks of their own
         self.groups: dict[str, int] = {}  # by such a dimension, the position of the one that tells its groups apart
         self.random: set[str] = set()  # what random bits are made of
-        self.copied: dict[str, tuple[Granularity, list[int]]] = {}  # scales that are, and the dimensions of these
+        self.copied: dict[str, Granularity] = {}  # scales that are
         self.uses: dict[str, _Use] = {}
         self.symbols: dict[Any, str] = {}
         self.rising: dict[str, int] = {}  # the axis of offsets along which the groups of a range follow one another
@@ -120,8 +120,9 @@ class _Program:
         elif name == "scale.round":
             self.random |= {self.symbols[v] for v in op.words}
         elif name == "scale.lay":
-            dims = [e.position for e in maps_of(op.maps)[0].results]
-            self.copied[self.sources[op.input].name] = granularity_of(op.kinds[0]), dims
+            maps = maps_of(op.maps)
+            self.copied[self.sources[op.input].name] = granularity_of(op.kinds[0])
+            self._maps(op, [(op.input, maps[0]), (op.result, maps[1])])
         elif name == "scale.index":
             self.symbols[op.result] = self.sources[op.tensor].name
             self._maps(op, [(op.tensor, map_of(op.map))])
@@ -444,8 +445,8 @@ def make(
             )
         full = tuple(n for n in shape if n is not None)
         if s.name in program.copied:  # powers of two that all types of scales have
-            g, axes = program.copied[s.name]
-            each = np.exp2(rng.integers(-6, 9, [sizes[d] or 0 for d in axes]).astype(np.float64))
+            g = program.copied[s.name]
+            each = np.exp2(rng.integers(-6, 9, (*full[:-1], full[-1] * (4 if g.layout == "packed" else 1))) * 1.0)
             made[s.name] = to_layout(encode_scale(each, g.type), g.layout)
         elif not s.tensor:
             made[s.name] = np.asarray(0.5 if exact else rng.uniform(0.5, 1.5), np.float32)

@@ -135,6 +135,7 @@ class _Run:
         for x, s, a in zip(self.block.arguments, self.inputs, arrays, strict=True):
             self.values[x] = Tensor(whole_words(s, a, self.sizes), name=s.name)
         self.quantized: list[tuple[Any, Any, Granularity, Places]] = []  # values, their scales
+        self.laid: dict[Any, Array] = {}  # of results of scales that are copied, which of these are written
         self.result_shapes: dict[Any, tuple[int | None, ...]] = {}  # extents that only a result tells: scattered ones
         returned = self.block.operations[len(self.block.operations) - 1].operation.operands
         self.signatures = dict(zip([*self.block.arguments, *returned], [*self.inputs, *self.outputs], strict=True))
@@ -155,7 +156,7 @@ class _Run:
                 for value, s in zip(op.operation.operands, self.outputs, strict=True):
                     result: Tensor = self.values[value]
                     out[s.name], out.written[s.name] = self._store(result, s)
-                    reached = result.written
+                    reached = self.laid.get(value, result.written)
                     out.reached[s.name] = out.written[s.name] if reached is None else reached
                 out.copied = laid.kinds(self.block, names)
                 known = [x for x in self.quantized if x[0] in names and x[1] in names]

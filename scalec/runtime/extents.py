@@ -93,14 +93,16 @@ def bind_dims(spec: Called, views: Mapping[str, TensorView]) -> dict[str, int]:
             )
     dims.update({name: size for name, size in spec.dims.items() if size is not None})
     _solve(tensors, views, dims, giver)
-    for t in tensors:
-        for axis, e in enumerate(t.shape):
-            if e.dim and e.dim not in dims and e.divisor > 1:  # of pages alone: as many as they have
-                dims[e.dim], giver[e.dim] = elements(t, axis, views[t.name]) * e.divisor, t.name
-            if e.terms and _packed(t, axis) and e.terms[0].dim not in dims:  # of words alone: as many as they have
-                (term,) = e.terms
-                size = (elements(t, axis, views[t.name]) - e.size) // term.factor * term.divisor - term.offset
-                dims[term.dim], giver[term.dim] = size, t.name
+    for t, axis in sorted(axes, key=lambda x: x[0].shape[x[1]].unit):  # what has the smallest says most
+        e = t.shape[axis]
+        if e.dim and e.dim not in dims and e.divisor > 1:  # of pages alone: as many as they have
+            dims[e.dim], giver[e.dim] = elements(t, axis, views[t.name]) * e.divisor, t.name
+        left = [x for x in e.terms if x.dim not in dims]
+        if len(left) == 1 and left[0].factor > 0:  # of words, or blocks of groups, alone: as many as they have
+            (term,) = left
+            others = e.size + sum(x.value(dims) for x in e.terms if x is not term)
+            size = max(0, (elements(t, axis, views[t.name]) - others) // term.factor * term.divisor - term.offset)
+            dims[term.dim], giver[term.dim] = size, t.name
     for t in (*spec.operands, *spec.results):
         for dim in (dim for e in t.shape for dim in e.names):
             if dim not in dims:

@@ -128,7 +128,12 @@ def test_numbers(to: str) -> None:
 
 REFUSED = {
     "R[m,j]:ue8m0@blocked = 2*S[m,j]:f32": "R copies scales, which are not computed",
-    "R[m,j]:ue8m0@blocked = S[m,j]:f32 for m < len[0]": "R copies scales, and has a range",
+    "R[m,j]:ue8m0@blocked = S[m,j]:f32 for m < len[0] else 0": "R copies scales, and is filled outside a range (else)",
+    "R[m/128,j]:ue8m0@blocked = S[m/128,j]:f32 for m in off[g]:off[g+1]": "of which a range may begin within one",
+    "R[m/128,j]:ue8m0@blocked = S[m/64,j]:f32": "S has other indices",
+    "R[m,j]:ue8m0@blocked = S[m,idx[j]]:f32": "scales are copied from or to a last index from memory",
+    "R[m/32,j]:f32@col = S[m/32,j]:f32; T[m/64,j]:f32@col = S[m/64,j]:f32": "S would have two granularities",
+    "R[g,m,j]:f32@col = S[g,m,j]:f32 for m in lo[g]:hi[g] apart": "the range does not tell where each begins",
     "R[m,j]:ue8m0 += S[m,j]:f32": "R copies scales, which are not computed",
     "R[m,j] = S[m,j]:ue8m0@packed": "R is bf16, and scales are copied",
     "R[m,j]:e4m3@blocked = S[m,j]": "e4m3 is no type of scales",

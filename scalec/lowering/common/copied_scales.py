@@ -20,20 +20,21 @@ def copy_scales(s: State, op: ir.OpView) -> None:
     """All loads come first."""
     b, columns = s.b, tile.int_of(op.columns)
     kind, to = tile.str_of(op.scale), tile.str_of(op.to)
-    row, column, n = (b.value(s.get(x)) for x in (op.row, op.column, op.n))
+    begin, end = ([b.value(s.get(x)) for x in at] for at in (op.begin, op.end))
     source = quantize.ScalePlace(tile.str_of(op.layout), kind, s.get(op.source_stride))
     target = quantize.ScalePlace(tile.str_of(op.to_layout), to, s.get(op.target_stride))
     whole = columns % WORD == 0
 
-    def address(place: quantize.ScalePlace, memory: ir.Value, at: ir.Value) -> ir.Value:
-        return place.address(b, b.integer(s.get(memory)), row, at, lambda: n)
+    def address(place: quantize.ScalePlace, memory: ir.Value, where: list[ir.Value], further: int) -> ir.Value:
+        row, column, n = where
+        return place.address(b, b.integer(s.get(memory)), row, b.add(column, further), lambda: n)
 
     def step(place: quantize.ScalePlace) -> int:
         return WORD if whole and place.layout in ("packed", "blocked") else 1
 
     loaded, each = [], step(source)
     for first in range(0, columns, each):
-        at = address(source, op.source, b.add(column, first))
+        at = address(source, op.source, begin, first)
         size = each * ELEMENT_TYPES[kind].bits
         loaded.append(b.asm(f"ld.global.{'b32' if size == 32 else f'u{size}'} $0, [$1];", [b.i32], [at])[0])
     codes = [b.shr(loaded[i // each], 8 * (i % each)) if i % each else loaded[i // each] for i in range(columns)]
@@ -42,14 +43,15 @@ def copy_scales(s: State, op: ir.OpView) -> None:
 
     each = step(target)
     for first in range(0, columns, each):
-        at, code = address(target, op.target, b.add(column, first)), made[first]
+        at, code = address(target, op.target, end, first), made[first]
         for i in range(1, each):
             code = b.or_(code, b.shl(made[first + i], 8 * i))
         b.asm(f"st.global.b{each * ELEMENT_TYPES[to].bits} [$0], $1;", [], [at, code])
     if tile.int_of(op.padding) and each == 1:
+        row, column, n = end
         last = b.add(column, columns - 1)
         with b.when(b.compare("ge", b.add(last, 1), n)):
-            quantize.store_padding(s, last, 1, lambda at: address(target, op.target, at))
+            quantize.store_padding(s, last, 1, lambda at: address(target, op.target, [row, at, n], 0))
 
 
 def number_of(s: State, kind: str, code: ir.Value) -> ir.Value:

@@ -22,6 +22,7 @@ from scalec.ir.context import IRError
 from scalec.ir.mlir import ir
 from scalec.passes.base import problem_of, programs
 from scalec.passes.emit.consumer import Consumer
+from scalec.passes.emit.copied_scales import CopyingKernel
 from scalec.passes.emit.folding import FoldingKernel
 from scalec.passes.emit.handles import Handles
 from scalec.passes.emit.meeting import MeetingKernel
@@ -72,7 +73,7 @@ class EmitTile:
                 with ir.InsertionPoint(function):
                     kind = FoldingKernel if problem.folds else MeetingKernel
                     several = problem.folds or problem.meets or spread.down * spread.along > 1
-                    made = kind if several else PointwiseKernel
+                    made = CopyingKernel if problem.copies else kind if several else PointwiseKernel
                     made(problem, spread, function, spread.registers(problem, self.spilled)).build()
                 function.operation.erase()
                 continue

@@ -95,7 +95,7 @@ class MeetingKernel(RowStoringKernel):
         if d is None:
             self.rows(outer, row, column)
             return
-        moved, high = self.in_group(d, outer)
+        moved, high = self.in_group(d, outer, p.rows[-1], self.corner[0])
         first, row = (e.arith("arith.addi", x, moved) for x in (self.corner[0], row))
         self.limits[d.dim] = e.arith("arith.minui", high, self.size(p.rows[-1]))
         if p.turned is not None:  # columns of what is turned begin there
@@ -139,14 +139,15 @@ class MeetingKernel(RowStoringKernel):
                     with e.region("tile.when", [first]):
                         self.store(o, made, r.edge)
 
-    def walked(self, row: Dim) -> ir.Value:
-        """Where groups are apart each has tiles of its own: one more than all rows have, at most."""
-        e, d, size = self.e, self.p.apart, self.size(row)
-        if d is None:
+    def walked(self, d: Dim) -> ir.Value:
+        """Where groups are apart each has tiles of its own: one more than all rows, or columns, have, at most."""
+        e, size = self.e, self.size(d)
+        found = next((x for x in self.p.by_tile if x.dim == d.name), None)
+        if found is None:
             return size
-        rows, groups = e.i32(self.spread.rows), self.size(next(x for x in self.p.groups if x.name == d.group))
-        tiles = e.arith("arith.divui", e.arith("arith.addi", size, e.i32(self.spread.rows - 1)), rows)
-        return e.arith("arith.muli", e.arith("arith.addi", tiles, groups), rows)
+        own, groups = self.tile_of(d), self.size(next(x for x in self.p.groups if x.name == found.group))
+        tiles = e.arith("arith.divui", e.arith("arith.addi", size, e.i32(own - 1)), e.i32(own))
+        return e.arith("arith.muli", e.arith("arith.addi", tiles, groups), e.i32(own))
 
     def load_first(self, points: list[Point]) -> None:
         """All loads that depend on no term of a sum, before threads meet and before anything is stored: loads behind
@@ -168,7 +169,7 @@ class MeetingKernel(RowStoringKernel):
             valid = e.arith("arith.andi", valid, e.compare("lt", where[dim], end))
         within = valid
         for d in p.domains:
-            if d == p.apart:  # up to where the group ends, all are there
+            if d in p.by_tile:  # up to where the group ends, all are there
                 where = where | self.group
                 continue
             if d.group and d.group not in {x.name for x in p.rows}:

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from scalec.abi import entry_name
-from scalec.formats import ELEMENT_TYPES, UNITS
+from scalec.formats import ELEMENT_TYPES
 from scalec.ir.mlir import arith, ir
 from scalec.ir.scale_functions import CONVERSIONS
 from scalec.ir.tile_pointwise import MOST_BYTES, ColumnsType
@@ -15,7 +15,7 @@ from scalec.passes.emit.emitter import Emitter, Source, attribute, copied
 from scalec.passes.emit.tensors import Tensors
 from scalec.passes.plan.pointwise import Spread
 from scalec.passes.problem.access import Coord, Lookup
-from scalec.passes.problem.pointwise import Body, Copied, Dim, Level, Output, Pointwise, Read, Reduction
+from scalec.passes.problem.pointwise import Body, Dim, Level, Output, Pointwise, Read, Reduction
 
 TURNS = 2
 """Single columns of a row that a thread loads at once (`by_turns`; docs/notes/pointwise.md)."""
@@ -74,8 +74,6 @@ class Columns(Tensors):
     def aligned(self) -> ir.Value:
         """Whether every tensor that is read or written along the columns has rows that vectors can begin in, an i1."""
         p, every = self.p, self.e.i1(1)
-        if p.copies:  # one by one, or whole words, which are where they are
-            return every
         found = {x.name: (x.argument_index, x.element, len(x.coords)) for x in p.every if p.along(x)}
         for name, (index, element, rank) in found.items():
             source = self.pointer(name, index, max(1, element.bits // 8))
@@ -167,32 +165,6 @@ class Columns(Tensors):
             scale=level.type,
             layout=level.layout,
         ).result
-
-    def copy_scales(self, copied: Copied, o: Output, at: Point) -> None:
-        """Those of a point's columns from one layout to another; words are read and written whole."""
-        e, source, target = self.e, copied.source, copied.target
-
-        def align(x: Level) -> int:
-            return max(ELEMENT_TYPES[x.type].bits // 8, 4 * (x.layout in UNITS))
-
-        result = e.memory(self.returned(o.index).type)
-        written = e.parameter(self.body, result, Source("pointer", o.name, align=align(target)))
-        ends = self.pointer(source.name, source.argument_index, align(source)), written
-        operands, row = list[ir.Value](), e.i32(0)
-        for x, memory, axis in zip((source, target), ends, copied.axes, strict=True):
-            row, memory = self.scale_row(x.name, memory, x.coords, at)
-            operands += [memory, e.i64(0) if axis < 0 else self.stride(x.name, axis)]
-        n, size = self.size(self.p.columns), self.p.columns.size
-        e.op(
-            "tile.copy_scales",
-            operands=[*operands, row, at.where[self.p.columns.name], n],
-            columns=at.vector,
-            scale=source.type,
-            layout=source.layout,
-            to=target.type,
-            to_layout=target.layout,
-            padding=int(target.layout in UNITS and (size is None or size % 4 != 0)),
-        )
 
     def scale_row(self, name: str, memory: ir.Value, coords: tuple[Coord, ...], at: Point) -> tuple[ir.Value, ir.Value]:
         """The row of scales, and their memory, where a tensor is at some coordinates along all indices but the last."""
@@ -394,14 +366,14 @@ class PointwiseKernel(Columns):
         i32 = ir.IntegerType.get_signless(32)
         with ir.InsertionPoint(self.body):
             *outer, row = p.rows or (None,)
-            m, n = (self.walked(row) if row else e.i32(1)), self.size(p.columns)
+            m, n = (self.walked(row) if row else e.i32(1)), self.walked(p.columns)
             self.begin()
-            aligned = None if s.whole or s.vector == 1 else self.aligned()
+            aligned = None if s.whole or s.vector == 1 or p.copies else self.aligned()
             with e.region(
                 "tile.tiles",
                 [m, e.i32(1) if p.spans else n, [self.size(d) for d in outer if d]],
                 (i32,) * (2 + len(outer)),
-                tile=(s.rows, 1 if p.spans else s.columns),
+                tile=(s.rows * s.blocks[0], 1 if p.spans else s.columns * s.blocks[1]),
                 cluster=(1, 1),
                 order=s.order(p),
                 band=1,
@@ -419,9 +391,9 @@ class PointwiseKernel(Columns):
                 self.tile(where, at, column, inside, aligned)
         made.attributes["arguments"] = e.arguments_attribute()
 
-    def walked(self, row: Dim) -> ir.Value:
-        """How many rows tiles are of."""
-        return self.size(row)
+    def walked(self, d: Dim) -> ir.Value:
+        """How many rows, or columns, tiles are of."""
+        return self.size(d)
 
     def begin(self) -> None:
         """What is known before the first tile."""
@@ -479,7 +451,7 @@ class PointwiseKernel(Columns):
     def load_before(self, points: list[Point]) -> None:
         """Loads at these points what depends on no index that is summed over."""
         summed = {r.dim.name for r in self.p.reductions}
-        every = (x for o in self.p.outputs if o.copied is None for x in o.body.all_reads if not x.scalar)
+        every = (x for o in self.p.outputs for x in o.body.all_reads if not x.scalar)
         reads = {x.key: x for x in every}
         for at in points:
             for x in reads.values():
@@ -503,7 +475,4 @@ class PointwiseKernel(Columns):
         for r in self.p.reductions:
             sums.append(self.terms(r, at, sums))
         for o in self.p.outputs:
-            if o.copied is not None:
-                self.copy_scales(o.copied, o, at)
-            else:
-                self.store(o, self.value(o.body, at, sums, o.exact), at)
+            self.store(o, self.value(o.body, at, sums, o.exact), at)

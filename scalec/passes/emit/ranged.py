@@ -7,7 +7,7 @@ from functools import reduce
 from scalec.ir.mlir import ir
 from scalec.passes.emit.pointwise import Point, of_group
 from scalec.passes.emit.scaling import ScalingKernel
-from scalec.passes.problem.access import Coord, Domain, Index, Lookup
+from scalec.passes.problem.access import Coord, Dim, Domain, Index, Lookup
 from scalec.passes.problem.pointwise import Body, Output
 
 
@@ -20,13 +20,18 @@ class RangedKernel(ScalingKernel):
     # where groups are apart: which one a tile has rows of, and where it begins, among the indices of a point.
     group: dict[str, ir.Value]
 
-    def in_group(self, d: Domain, outer: dict[str, ir.Value]) -> tuple[ir.Value, ir.Value]:
-        """Where groups are apart: how many rows behind the tile's own those stand that it has of its group, and where
-        the group ends."""
-        e, i32, rows = self.e, ir.IntegerType.get_signless(32), self.spread.rows
-        operands = self.offsets(d, outer | {d.dim: self.corner[0]})
+    def tile_of(self, d: Dim) -> int:
+        """How many indices of a dimension a tile has."""
+        s, column = self.spread, d.name == self.p.columns.name
+        return (s.rows, s.columns)[column] * s.blocks[column]
+
+    def in_group(self, d: Domain, outer: dict[str, ir.Value], along: Dim, first: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Where groups are apart: how many rows, or columns, behind those from `first` on a tile's own stand, which are
+        its group's, and where the group ends."""
+        e, i32, rows = self.e, ir.IntegerType.get_signless(32), self.tile_of(along)
+        operands = self.offsets(d, outer | {d.dim: first})
         group, low, high = e.op("tile.group_of_tile", [i32] * 3, operands, rows=rows).results
-        self.group = {d.group: group} | of_group(d.dim, group, low)
+        self.group |= {d.group: group} | of_group(d.dim, group, low)
         unit = e.arith("arith.addi", e.arith("arith.divui", low, e.i32(rows)), group)
         return e.arith("arith.subi", low, e.arith("arith.muli", unit, e.i32(rows))), high
 

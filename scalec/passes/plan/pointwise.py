@@ -99,6 +99,7 @@ class Spread:
             then what a whole row has.
         turns: whether some results have another index last than what they are computed of.
         folds: whether threads that have the same columns share out what these are reduced over, `down` of them.
+        blocks: indices that a row, and a column, are of: those of one scale where scales are copied.
     """
 
     vector: int
@@ -112,6 +113,7 @@ class Spread:
     looped: bool = False
     turns: bool = False
     folds: bool = False
+    blocks: tuple[int, int] = (1, 1)
 
     @property
     def across(self) -> int:
@@ -226,7 +228,9 @@ class Spread:
         vector, n = _vector(p), p.columns.size
         transformed = [TRANSFORMED // vector for o in p.outputs if o.hadamard]
         if p.copies:
-            return Spread(vector, THREADS, vector, 1, bool(n) and not n % vector)
+            ranged = any(d.dim == p.columns.name for d in p.domains)
+            whole = bool(n) and not n % (vector * p.blocks[1]) and not ranged
+            return Spread(vector, THREADS, vector, 1, whole, blocks=p.blocks)
         if p.folds is not None:
             return _folding(p, vector)
         if transformed and vector & (vector - 1):

@@ -34,7 +34,7 @@ class PointwiseChecks:
         indices, and reads whose rows a warp's threads would be in, one each: every load would be of as many sectors."""
         lookups, columns = {x.name: x for x in p.lookups}, p.columns.name
         rows, largest = {d.name for d in p.rows}, max(p.outputs, key=lambda o: len(o.coords))
-        for o in (x for x in p.outputs if x.copied is not None and not (p.copies and x.dims == p.outputs[0].dims)):
+        for o in (x for x in p.outputs if x.copied is not None and not (p.copies and walked_alike(x, p.outputs[0]))):
             what = f"{o.name}, scales that are copied, beside results that are computed, or read in another order"
             fix = f"copy them by a program of their own: {o.name} alone"
             raise self.refused(what, self.function, "scales of the same indices alone", fix)
@@ -86,6 +86,7 @@ class PointwiseChecks:
                     f"compute {o.name} in a program of its own",
                 )
             self.check_result_blocks(p, o, lookups)
+        self.check_copied(p)
         self.check_ranges(p, rows)
         self.check_windows(p, rows)
         if any(r.within is not None and not p.of_row(r) for r in p.reductions) and p.folds is None:
@@ -125,6 +126,21 @@ class PointwiseChecks:
                     f"{columns} last in {x.name} too",
                     f"pass a copy of {x.name} that has {columns} last",
                 )
+
+    def check_copied(self, p: Pointwise) -> None:
+        """Refuses scales that are copied of which one is of several indices of a third dimension, or in an order that
+        no thread walks, or that tiles of groups have which results tell apart."""
+        outer = {d.name for d in p.rows[:-1]}
+        for o in (x for x in p.outputs if x.copied is not None):
+            if any(c.divisor > 1 and c.dim in outer for c in (o.copied.every if o.copied else ())):
+                what = f"{o.name}, scales of blocks of several indices of {' or '.join(sorted(outer))}"
+                fix = f"write one index for each such block, as all of {' and '.join(sorted(outer))} are copied"
+                raise self.refused(what, self.function, f"blocks of {p.rows[-1].name} and {p.columns.name}", fix)
+        for d in p.by_tile if p.copies else ():
+            if d.group not in {x.name for x in p.groups}:
+                what = f"scales that are copied along {d.dim}, whose groups are apart and an index of them"
+                fix = f"leave {d.group} out of the result, in which each group then has scales of its own"
+                raise self.refused(what, self.function, f"results without {d.group}", fix)
 
     def check_beginnings(self, p: Pointwise, o: Output, d: Domain) -> None:
         """Refuses groups that are apart and may begin within a byte of a turned result, or within what is transformed
@@ -223,7 +239,7 @@ class PointwiseChecks:
         for d in p.domains:
             shared = {*d.beside} <= rows and d.group != p.columns.name and follow_one_another(d)
             told = set(d.groups) <= rows or shared
-            if d.dim not in rows or not told:
+            if d.dim not in {*rows, *[p.columns.name] * p.copies} or not told:
                 what = f"a range of {d.dim}" + (f" for each {' and '.join(d.groups)}" if d.group else "")
                 raise self.refused(what, self.function, f"one of {' or '.join(sorted(rows))}, for each of these")
         shared = [d.group for d in p.domains if d.group in {x.name for x in p.groups}]
@@ -239,6 +255,14 @@ class PointwiseChecks:
         if any(map(p.of_row, p.reductions)) and any(c.dim == columns for x in p.lookups for c in x.index.coords):
             what = f"reductions over {columns} beside an index from memory for each {columns}"
             raise self.refused(what, self.function, "an index from memory for each row")
+
+
+def walked_alike(one: Output, other: Output) -> bool:
+    """Whether results that copy scales have the same indices and blocks."""
+    a, b = one.copied, other.copied
+    return (
+        one.dims == other.dims and a is not None and b is not None and all(a.block(d) == b.block(d) for d in one.dims)
+    )
 
 
 def follow_one_another(d: Domain) -> bool:

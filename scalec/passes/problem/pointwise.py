@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd
 
 from scalec.formats import ELEMENT_TYPES, PACKED_BITS, PER_WORD, ElementType
@@ -33,6 +33,8 @@ class Level:
         name, argument_index: of the tensor that they are.
         coords: where they are along all indices but the last.
         type, layout: as scalec.formats.Granularity has them.
+        along, axis: of scales that are copied, where they are along the last index, and the axis of the tensor along
+            which they do not lie side by side, -1 where each does that has tiles.
     """
 
     name: str
@@ -41,16 +43,31 @@ class Level:
     columns: int
     type: str
     layout: str
+    along: Coord = field(default_factory=Coord)
+    axis: int = -1
+
+    @property
+    def every(self) -> tuple[Coord, ...]:
+        """Where scales that are copied are, the last index included."""
+        return (*self.coords, self.along)
 
 
 @dataclass(frozen=True)
 class Copied:
-    """Scales that are copied: where they are read, and where they are written. `axes`: of both tensors the one along
-    which scales do not lie side by side, -1 where each does that has tiles."""
+    """Scales that are copied: where they are read, and where they are written, as they are walked. The index that is
+    last then is so in both, and is no index from memory."""
 
     source: Level
     target: Level
-    axes: tuple[int, int]
+
+    @property
+    def every(self) -> tuple[Coord, ...]:
+        """Where both are."""
+        return (*self.source.every, *self.target.every)
+
+    def block(self, dim: str) -> int:
+        """Of how many indices of a dimension one scale is."""
+        return max((c.divisor for c in self.every if c.dim == dim), default=1)
 
 
 @dataclass(frozen=True)
@@ -270,6 +287,14 @@ class Pointwise:
         return all(o.copied is not None for o in self.outputs)
 
     @property
+    def blocks(self) -> tuple[int, int]:
+        """Rows and columns that one scale that is copied is of."""
+        copied = self.outputs[0].copied
+        if copied is None:
+            return 1, 1
+        return copied.block(self.rows[-1].name) if self.rows else 1, copied.block(self.columns.name)
+
+    @property
     def flops(self) -> tuple[str, ...]:
         """The dimensions whose product is the terms of all sums, two operations each as `w[j] * D[j,n]` has them; none
         where nothing is summed: how many an elementwise expression has says nothing of its time."""
@@ -316,9 +341,19 @@ class Pointwise:
         return next(d for d in self.domains if d.dim == self.rows[-1].name)
 
     @property
+    def by_tile(self) -> tuple[Domain, ...]:
+        """The ranges of which tiles have rows, or columns, of one group: what is `apart`, and where scales are copied
+        columns that are apart, and rows of which one scale has several."""
+        if not self.copies:
+            return (self.apart,) if self.apart is not None else ()
+        apart = {c.dim for o in self.outputs if o.copied is not None for c in o.copied.every if c.apart}
+        return tuple(d for d in self.domains if d.dim in apart and (d.dim == self.columns.name or self.blocks[0] > 1))
+
+    @property
     def counted_apart(self) -> bool:
         """Whether scales of several results or reads are counted from where groups begin."""
-        read = (c for x in self.every for level in x.levels for c in level.coords)
+        read = [c for x in self.every for level in x.levels for c in level.coords]
+        read += [c for o in self.outputs if o.copied is not None for c in o.copied.every]
         return any(x.apart for x in self.found) or any(c.apart for c in read)
 
     @property
@@ -420,9 +455,10 @@ class Pointwise:
     def most(self) -> int:
         """Adjacent columns, a power of two, that a thread may have, from a multiple of so many on; 0 for any number. Of
         what changes with the columns each has an element of its own side by side, or all have one: one column where
-        something does neither, as `x[n%64]` and `x[e[n]]` do, or has a range of its own."""
+        something does neither, as `x[n%64]` and `x[e[n]]` do, or has a range of its own, or scales that are copied do."""
         lookups, columns = {look.name: look for look in self.lookups}, self.columns.name
-        found = [1] * self.by_column
+        cut = self.copies and any(d.dim == columns and d not in self.by_tile for d in self.domains)
+        found = [1] * (self.by_column or cut)
         for x in self.every:
             run = x.run(columns, lookups)
             found.append(run if run != 1 else x.same(columns, lookups))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, QUANTISED, UNITS, WHOLE, WORDS
+from scalec.formats import ELEMENT_TYPES, QUANTISED, UNITS, WHOLE, WORDS, padded_to
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
 from scalec.ir.scale_functions import CONVERSIONS
@@ -26,6 +26,7 @@ from scalec.passes.problem.pointwise import (
     Pointwise,
     Read,
     Reduction,
+    dims_of,
 )
 from scalec.passes.problem.scatter import before_scatter, order_of
 from scalec.passes.problem.sources import before_transform, is_op
@@ -76,11 +77,13 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
         lookups = tuple(Lookup(n, self.index(s), e) for n, (s, e) in self.found.items())
         named = {x.name: x for x in lookups}
         rows, columns = self.orientation(outputs, reductions, named)
+        if copies := outputs and all(o.copied is not None for o in outputs):
+            *rows, columns = outputs[0].dims
         over = {r.dim.name for r in reductions}
         if columns not in over and len(over) == 1 and any(self.turned(r, columns, named) for r in reductions):
             rows, columns = [*rows, columns], next(iter(over))
-        domains, outputs = self.ranged(outputs, columns)
-        groups = tuple(self.dim_of(d.group) for d in domains if d.group and d.group not in rows)
+        domains, outputs = self.ranged(outputs, "" if copies else columns)
+        groups = tuple(self.dim_of(d.group) for d in domains if d.group and d.group not in (*rows, columns))
         own = tuple(map(self.dim_of, rows)), self.dim_of(columns)
         problem = Pointwise(self.target, *own, outputs, reductions, lookups, domains, groups)
         self.check(problem)
@@ -157,7 +160,7 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
             facts = self.facts("res_attrs", at)
             name = self.name(facts, ir.StringAttr(self.function.attributes["sym_name"]).value)
             if made is not None and made.operation.name == "scale.lay":
-                self.ranges[name] = []
+                self.ranges[name] = [*map(ir.Value, made.domains)]
                 yield self.copied(made, name, at)
                 continue
             if isinstance(final.owner, ir.Block) or final.owner.name != "scale.map":
@@ -183,25 +186,46 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
     def copied(self, op: Any, name: str, at: int) -> Output:
         """A result of scales. They are walked in the order of indices in which those in words lie; others that have the
         last two in each other's place have the other one of two layouts."""
-        names = [[self.dims[e.position] for e in m.results] for m in maps_of(op.maps)]
-        (one, first), (other, second) = (
-            tuple(ir.StringAttr(x).value for x in (g.type, g.layout)) for g in map(GranularityAttr, op.kinds)
-        )
-        order = names[0] if first in UNITS else names[1]
-        coords, rank = tuple(map(Coord, order)), len(order)
         index, called, _ = self.argument(op.input, "scales")
+        symbols, (first, second) = list(op.symbols), map(GranularityAttr, op.kinds)
+        apart = {ir.StringAttr(d.owner.opview.dim).value for d in op.domains if "apart" in d.owner.attributes}
+        place = At(op.input, symbols, op)
+        read, written = maps_of(op.maps)
+        source = [self.read_at(e, called, place, axis) for axis, e in enumerate(read.results)]
+        target = [
+            Coord(self.dims[e.position])
+            if isinstance(e, ir.AffineDimExpr)
+            else self.note(symbols[e.position], self.extent_of_result(op.result, at, name, axis))
+            for axis, e in enumerate(written.results)
+        ]
+        lookups = {n: Lookup(n, self.index(s), x) for n, (s, x) in self.found.items()}
+        columns = (source if ir.StringAttr(first.layout).value in UNITS else target)[-1].dim
+        dims = list(dict.fromkeys(d for c in (*target, *source) for d in sorted(dims_of(c, lookups))))
+        dims = [*(d for d in dims if d != columns), columns]
 
-        def level(name: str, index: int, own: list[str], kind: str, layout: str) -> Level:
-            seen = layout if own == order else {"row": "col", "col": "row"}[layout]
-            return Level(name, index, coords[:-1], 1, kind, seen)
+        def end(name: str, index: int, coords: list[Coord], g: Any) -> Level:
+            """Of scales as they are walked."""
+            block, layout = block_of(g), ir.StringAttr(g.layout).value
+            own = [c.dim for c in coords]
+            pads = [padded_to(block, layout, axis) if dim in apart else 0 for axis, dim in enumerate(own)]
+            coords = [
+                replace(c, divisor=size, apart=pad if pad > 1 else 0)
+                for c, size, pad in zip(coords, block, pads, strict=True)
+            ]
+            rank, kind = len(coords), ir.StringAttr(g.type).value
+            axis = {"row": rank - 2, "col": rank - 1, "packed": rank - 1}.get(layout, -1)
+            if own[-1] != columns:
+                coords[-2:] = coords[-2:][::-1]
+                layout = {"row": "col", "col": "row"}[layout]
+            return Level(name, index, tuple(coords[:-1]), 1, kind, layout, coords[-1], axis)
 
-        def axis(layout: str) -> int:
-            return {"row": rank - 2, "col": rank - 1, "packed": rank - 1}.get(layout, -1)
-
-        source, target = level(called, index, names[0], one, first), level(name, at, names[1], other, second)
-        copied = Copied(source, target, (axis(first), axis(second)))
-        body = Body(-1, (Read(called, index, ELEMENT_TYPES[one], coords, 0),), copies=True)
-        return Output(name, ELEMENT_TYPES[other], at, tuple(order), coords, body, copied=copied)
+        copied = Copied(end(called, index, source, first), end(name, at, target, second))
+        (kind, read_at), (to, written_at) = (
+            (ELEMENT_TYPES[x.type], tuple(replace(c, divisor=1, apart=0) for c in x.every))
+            for x in (copied.source, copied.target)
+        )
+        body = Body(-1, (Read(called, index, kind, read_at, 0),), copies=True)
+        return Output(name, to, at, tuple(dims), written_at, body, copied=copied)
 
     def scattered(
         self, op: Any, where: ir.AffineMap, value: Any, index: int, name: str

@@ -88,8 +88,8 @@ func.func @others(%A: tensor<?x256xbf16>, %i: tensor<?xi32>)
     : (tensor<?xi32>) -> !scale.symbol
   // CHECK: "scale.hadamard"{{.*}} : (tensor<?xf32>) -> tensor<?xf32>
   %h = "scale.hadamard"(%r) : (tensor<?xf32>) -> tensor<?xf32>
-  // CHECK: "scale.lay"{{.*}} {kinds = [#scale.granularity<array<i64: 1>, "f32", "row">, #scale.granularity<array<i64: 1>, "ue8m0", "row">], maps = [#[[ONE:.*]], #[[ONE]]]} : (tensor<?xf32>) -> tensor<?xf8E8M0FNU>
-  %l = "scale.lay"(%r) {kinds = [#scale.granularity<array<i64: 1>, "f32", "row">, #scale.granularity<array<i64: 1>, "ue8m0", "row">], maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>]} : (tensor<?xf32>) -> tensor<?xf8E8M0FNU>
+  // CHECK: "scale.lay"{{.*}} {kinds = [#scale.granularity<array<i64: 1>, "f32", "row">, #scale.granularity<array<i64: 1>, "ue8m0", "row">], maps = [#[[ONE:.*]], #[[ONE]]], operandSegmentSizes = array<i32: 1, 0, 0>} : (tensor<?xf32>) -> tensor<?xf8E8M0FNU>
+  %l = "scale.lay"(%r) {operandSegmentSizes = array<i32: 1, 0, 0>, kinds = [#scale.granularity<array<i64: 1>, "f32", "row">, #scale.granularity<array<i64: 1>, "ue8m0", "row">], maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>]} : (tensor<?xf32>) -> tensor<?xf8E8M0FNU>
   // CHECK: "scale.round"{{.*}} : (tensor<?xf32>, !scale.symbol) -> tensor<?xf8E4M3FN>
   %o = "scale.round"(%r, %w) {operandSegmentSizes = array<i32: 1, 1>} : (tensor<?xf32>, !scale.symbol) -> tensor<?xf8E4M3FN>
   return %r, %q#0, %q#1, %c

@@ -226,17 +226,21 @@ func.func @p(%A: tensor<?x256xbf16>, %i: tensor<4xi32>) attributes {scale.dims =
 
 // VALID
 func.func @lays(%S: tensor<?x7xf32>) {
-  %r = "scale.lay"(%S) {kinds = [#scale.granularity<array<i64: 1, 1>, "f32", "row">, #scale.granularity<array<i64: 1, 1>, "ue8m0", "blocked">], maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>]} : (tensor<?x7xf32>) -> tensor<?x7xf8E8M0FNU>
+  %r = "scale.lay"(%S) {operandSegmentSizes = array<i32: 1, 0, 0>, kinds = [#scale.granularity<array<i64: 1, 1>, "f32", "row">, #scale.granularity<array<i64: 1, 1>, "ue8m0", "blocked">], maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>]} : (tensor<?x7xf32>) -> tensor<?x7xf8E8M0FNU>
   return
 }
 
 // lay: blocks
-// EXPECT: expected one an index, blocks of 1
+// EXPECT: has one scale for 1 of dimension 1 and for 2
 // CHANGE: 1, 1>, "f32" => 1, 2>, "f32"
 
-// lay: dimensions
-// EXPECT: expected the same dimensions
-// CHANGE: [affine_map<(a, b) -> (a, b)> => [affine_map<(a, b) -> (a, a)>
+// lay: indices
+// EXPECT: expected dimensions, and what is read from memory
+// CHANGE: [affine_map<(a, b) -> (a, b)> => [affine_map<(a, b) -> (a, b + 1)>
+
+// lay: symbols
+// EXPECT: has 0 symbols and a map of 1, expected as many
+// CHANGE: [affine_map<(a, b) -> (a, b)> => [affine_map<(a, b)[s] -> (s, b)>
 
 // lay: a type that no result has
 // EXPECT: makes scales of bf16, expected f32, ue8m0, ue4m3
