@@ -38,6 +38,7 @@ FORMS = {
     "one a row": f"R[m,j]:f32@col = S[m,j]:f32 {ROWS}",
     "gathered": f"R[m,j]:ue8m0@blocked = S[idx[m],j]:ue8m0 {ROWS} apart",
     "gathered tiles": f"R[m,j]:ue8m0@packed = S[idx[m],j]:ue8m0@blocked {ROWS}",
+    "gathered tiles to tiles": f"R[m,j]:ue8m0@blocked = S[idx[m],j]:ue8m0@blocked {ROWS} apart",
     "gathered, of all": "R[m,j]:f32@col = S[idx[m],j]:f32",
     "gathered, turned": "R[j,m]:ue8m0@packed = S[idx[m],j]:f32",
     "scattered": f"R[idx[m],j]:ue8m0@packed = S[m,j]:f32 {ROWS}",
