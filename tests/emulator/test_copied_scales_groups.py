@@ -77,7 +77,7 @@ USUAL = {
 def sizes(source: str, seed: int) -> dict[str, int]:
     """Empty groups, groups of one, many; none of which one is all of."""
     m, j, g = SIZES[seed % len(SIZES)]
-    along = "for k" in source
+    along, j = "for k" in source, max(j, source.count("@") - 1)  # nothing else tells it where both are padded
     named = {"m": 33 if along else m, "k": 4 * m if along else 32 * j, "j": j, "g": g, "b": 2, "h": 3}
     named |= {"S_0": 40 if "e[m" not in source else 3, "R_0": m + 9}
     here = {"S_0": r"S\[(idx|e)\[", "R_0": r"R\[idx"}
@@ -134,7 +134,8 @@ def values_of(kernel: Any, source: str, dims: dict[str, int], seed: int) -> dict
 def test_forms(name: str, target: str, seed: int) -> None:
     source = FORMS[name]
     dims = sizes(source, list(FORMS).index(name) + seed)
-    told = {d: n for d, n in dims.items() if d in ("m", "k", "S_0", "R_0")} if seed % 2 else dict(dims)
+    few = ("m", "k", "S_0", "R_0", *"j" * (source.count("@") > 1))
+    told = {d: n for d, n in dims.items() if d in few} if seed % 2 else dict(dims)
     told = {d: n for d, n in told.items() if n}
     right(source, target, dims, told, seed)
 
