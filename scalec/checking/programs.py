@@ -58,6 +58,7 @@ PROGRAMS: dict[str, str] = {
     "mxfp8 x mxfp4": "C[m,n]:f32 = A[m,k]:mxfp8 @ B[n,k]:mxfp4",
     "f32 1x128, 1x32": "C[m,n]:f32 = A[m,k]@B[n,k] scale(1x128,1x32:ue8m0)",
     "scales copied": "C[m,n]:ue8m0@blocked = A[m,n]:f32",
+    "scales of groups copied": "C[m,n]:ue8m0@blocked = A[m,n]:f32 for m in off[g]:off[g+1] apart",
     "bf16, +=": "C[m,n] += A[m,k] @ B[n,k]",
     "1x128, +=": "C[m,n]:f32 += A[m,k]@B[n,k] scale(1x128,128x128)",
     "bias, gelu": "C[m,n] = gelu(A[m,k]@B[n,k] + bias[n])",
