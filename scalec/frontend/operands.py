@@ -282,6 +282,23 @@ def check_scale(source: Source, node: ast.Tensor) -> None:
         raise scaled_early(source, node.scale, f"the operand {node.name.text}")
 
 
+def refuse_chain(source: Source, node: ast.Contract) -> None:
+    """Refuses a contraction that has another one as an operand.
+
+    Raises:
+        SourceError: it has.
+    """
+    inner = next((n for n in ast.walk(node.left, node.right) if isinstance(n, ast.Contract)), None)
+    if inner is not None:
+        raise source.error(
+            inner.span,
+            "a contraction is an operand of a contraction",
+            got=source.text[inner.span[0] : inner.span[1]].replace("\n", " "),
+            expected="tensors, and elementwise expressions of them, on both sides of @",
+            fix="give the inner one a statement of its own: its left side says which indices it keeps",
+        )
+
+
 def scaled_early(source: Source, scale: ast.Scale, of: str) -> Exception:
     """That scales stand behind an operand."""
     return source.error(

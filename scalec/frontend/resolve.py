@@ -346,7 +346,7 @@ class Resolver:
     # ------------------------------------------------------------------------------------------------ contractions
 
     def _contract(self, node: ast.Contract, keep: frozenset[str]) -> Value:
-        self._refuse_chain(node)
+        operands.refuse_chain(self.source, node)
         sides = ((node.left, "lhs"), (node.right, "rhs"))
         values, unformatted = [], []
         for operand, side in sides:
@@ -447,17 +447,6 @@ class Resolver:
             expected="at least one index in both operands and not in the result",
             fix="write the operand's indices, as in A[m,k]" if bare else "write * for a product without a sum",
         )
-
-    def _refuse_chain(self, node: ast.Contract) -> None:
-        inner = next((n for n in ast.walk(node.left, node.right) if isinstance(n, ast.Contract)), None)
-        if inner is not None:
-            raise self.source.error(
-                inner.span,
-                "a contraction is an operand of a contraction",
-                got=self.source.text[inner.span[0] : inner.span[1]].replace("\n", " "),
-                expected="tensors, and elementwise expressions of them, on both sides of @",
-                fix="give the inner one a statement of its own: its left side says which indices it keeps",
-            )
 
     def _check_alone(self, node: ast.Contract, left: Value, right: Value, kept: frozenset[str]) -> None:
         alone = (left.dims ^ right.dims) - kept

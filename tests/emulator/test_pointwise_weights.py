@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from scalec.reference.packing import numpy_dtype
 from tests.emulator.pointwise import bits_are_equal, fault_is_found
 
 AWQ = "n/8*8 + n%2*4 + n%8/2"
@@ -53,14 +58,24 @@ WEIGHTS = [
     ("W[n,k] = B[n,k/8,k%8]:i4", {"n": 5, "k": 66}, ""),
 ]
 
-test_bits = bits_are_equal(WEIGHTS)
+
+def all_codes(values: dict[str, Any]) -> None:
+    """Every element of 4 bits, and of what is none: which half of a byte is whose must show."""
+    rng = np.random.default_rng(5)
+    for name, x in values.items():
+        if getattr(x, "dtype", None) in (numpy_dtype("u4"), numpy_dtype("i4")):
+            codes = rng.integers(0, 16, x.shape).astype(np.uint8)
+            values[name] = (codes if x.dtype == numpy_dtype("u4") else codes.view(np.int8) - 8).astype(x.dtype)
+
+
+test_bits = bits_are_equal(WEIGHTS, change=all_codes)
 
 
 def test_a_fault_is_found() -> None:
-    """The other half of a byte, and the next word."""
+    """The other half of a byte, in the last row that a thread has, and the next word."""
     for part, old, new in (
-        ("B[n,k]:u4 * x[n]:u4", r"shr\.u32 (%r\d+), (%r\d+), (%r\d+);", r"mov.b32 \1, \2;"),
+        ("B[n,k]:u4 * x[n]:u4", r"(?s)(.*)shr\.u32 (%r\d+), (%r\d+), (%r\d+);", r"\1mov.b32 \2, \3;"),
         (f"B[k,{AWQ}]:u4", r"ld\.global\.b32 (\S+), \[(\S+) \+ 0\]", r"ld.global.b32 \1, [\2 + 4]"),
     ):
         source, dims, fixed = next(row for row in WEIGHTS if part in row[0])
-        fault_is_found(source, dims, fixed, old, new)
+        fault_is_found(source, dims, fixed, old, new, change=all_codes)

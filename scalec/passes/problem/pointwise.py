@@ -444,7 +444,7 @@ class Pointwise:
 
     def along(self, x: Read) -> bool:
         """Whether a thread reads of `x` one element for each of its adjacent columns, side by side."""
-        return x.run(self.columns.name, {look.name: look for look in self.lookups}) != 1 and self.most != 1
+        return x.run(self.columns.name, {look.name: look for look in self.lookups}) != 1
 
     @property
     def by_column(self) -> bool:
@@ -455,7 +455,7 @@ class Pointwise:
     def most(self) -> int:
         """Adjacent columns, a power of two, that a thread may have, from a multiple of so many on; 0 for any number. Of
         what changes with the columns each has an element of its own side by side, or all have one: one column where
-        something does neither, as `x[n%64]` and `x[e[n]]` do, or has a range of its own, or scales that are copied do."""
+        something does neither, as `x[n%64]` and `x[e[n]]` do, has a range of its own, or is scales of ranges."""
         lookups, columns = {look.name: look for look in self.lookups}, self.columns.name
         cut = self.copies and any(d.dim == columns and d not in self.by_tile for d in self.domains)
         found = [1] * (self.by_column or cut)
