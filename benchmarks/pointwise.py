@@ -38,6 +38,9 @@ ALLOWED = 1e-3
 
 OURS, COPY, NOTHING, TRITON = "scalec", "copy", "empty launch", "Triton"
 
+AWQ = "m/8*8 + m%2*4 + m%8/2"
+"""Where column m of AWQ's weights lies."""
+
 NORM = "R[m] = sum[k](X[m,k]^2); "
 PROGRAMS = {
     "quantise mxfp8": "Q[m,k]:mxfp8 = X[m,k]",
@@ -54,6 +57,9 @@ PROGRAMS = {
     "turned 1x128": "T[k,m]:e4m3 scale(1x128) = X[m,k]",
     "both mxfp8": "Q[m,k]:mxfp8 = X[m,k]; T[k,m]:mxfp8 = X[m,k]",
     "dequantise": "Y[m,k] = X[m,k]:e4m3 scale(1x128)",
+    "dequantise u4": "W[m,k] = (B[m,k]:u4 - Z[m,k/128]) scale(1x128:f16)",
+    "dequantise GPTQ": "W[m,k] = (B[k/8,m,k%8]:u4 - Z[k/128,m]) scale(1x128:f16@col)",
+    "dequantise AWQ": f"W[k,m] = (B[k, {AWQ}]:u4 - Z[k/128, {AWQ}]) scale(128x1:f16)",
     "gate mxfp8": "Q[m,k]:mxfp8 = silu(G[m,k]) * X[m,k]",
     "norm": NORM + "Y[m,k] = X[m,k] * w[k] / sqrt(R/n + e)",
     "norm mxfp8": NORM + "Y[m,k]:mxfp8 = X[m,k] * w[k] / sqrt(R/n + e)",
@@ -95,6 +101,8 @@ def wanted(name: str, values: dict[str, Any]) -> torch.Tensor:
     """The first result in float32, before it is rounded."""
     import torch
 
+    if "B" in values:
+        return weights(name, values)
     x, other = (values.get(n, values["X"]).float() for n in ("X", "G"))
     if "X_scale" in values:
         x = x * values["X_scale"].repeat_interleave(128, 1)
@@ -111,6 +119,22 @@ def wanted(name: str, values: dict[str, Any]) -> torch.Tensor:
         of = (x * x).sum(1, keepdim=True) / values["n"] + values["e"]
         return x * values["w"].float() / torch.sqrt(of)
     return x.relu() + other if name == "elementwise" else x
+
+
+def weights(name: str, values: dict[str, Any]) -> torch.Tensor:
+    """What integers of 4 bits stand for."""
+    import torch
+
+    stored, zeros, scales = values["B"], values["Z"], values["B_scale"].float()
+    stored, zeros = (torch.stack([x & 15, x >> 4], -1).flatten(-2).float() for x in (stored, zeros))
+    if name.endswith("GPTQ"):
+        stored = stored.movedim(1, 0).flatten(1)
+    if name.endswith("AWQ"):
+        order = [i % 2 * 4 + i // 2 for i in range(8)]
+        stored, zeros = (x.unflatten(-1, (-1, 8))[..., order].flatten(-2) for x in (stored, zeros))
+    along = 0 if name.endswith("AWQ") else 1
+    zeros = zeros.mT if name.endswith("GPTQ") else zeros
+    return (stored - zeros.repeat_interleave(128, along)) * scales.repeat_interleave(128, along)
 
 
 def found(results: tuple[torch.Tensor, ...], values: dict[str, Any]) -> torch.Tensor | None:
