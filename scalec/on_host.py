@@ -44,6 +44,9 @@ def _checked(program: Interface, values: tuple[Any, ...]) -> dict[str, int]:
     named = {t.name: (t, v) for t, v in zip(program.operands, values, strict=True)}
     if (torch := sys.modules.get("torch")) is not None:
         torch_calls.refuse_gradients(torch, list(named), values)
+    for name, (_, v) in named.items():
+        if is_torch(v):
+            checks.check_device(name, v, next(iter(named)), values[0])
     views = {name: stored.fitted(t, adopt(name, v, -1, lambda _: CPU)) for name, (t, v) in named.items()}
     for name, (t, _) in named.items():
         checks.check_type(t, views[name])
@@ -61,7 +64,8 @@ def _nan(x: Any) -> Any:
 
 
 def unwritten(kernel: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Results of a kernel on the emulator, of the shapes that it would give them for numpy arrays."""
+    """Results of a kernel on the emulator, of the shapes that it would give them for numpy arrays: zeros, as elements
+    that share a byte with others are written beside what these hold, and the emulator refuses what nobody wrote."""
     spec, device = kernel.spec, devices.default(kernel.spec.target)
     views = {
         t.name: stored.fitted(t, adopt(t.name, v, -1, lambda _: CPU))
@@ -69,7 +73,10 @@ def unwritten(kernel: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
     }
     sizes = extents.bind_dims(spec, views)
     forms = [(t, *plan.allocated(t, sizes, kernel.signature.uses[t.name])) for t in spec.results]
-    return tuple([DeviceArray(device, shape, t.dtype, strides) for t, shape, strides in forms])
+    made = tuple([DeviceArray(device, shape, t.dtype, strides) for t, shape, strides in forms])
+    for x in made:
+        x.clear()
+    return made
 
 
 def _array(x: Any) -> Any:

@@ -15,6 +15,9 @@ from scalec.suggestions import did_you_mean
 _BLOCK = re.compile(r"((\w+) scale\()?([1-9]\d{0,4})x([1-9]\d{0,4}|k)(:(\w+))?(?(1)\))", re.ASCII)
 _WHOLE = re.compile(r"((\w+) scale\()?tensor(?(1)\))", re.ASCII)
 
+_ELEMENTS = {n: t for n, t in ELEMENT_TYPES.items() if t.bits <= 8 and t.elementwise and not t.scale}
+"""Types of what is quantised."""
+
 
 class Meaning(NamedTuple):
     """What format and layout say together."""
@@ -22,8 +25,9 @@ class Meaning(NamedTuple):
     along: tuple[str, str]  # type and scales as the language has them, of a tensor whose last index is k, or m
     bits: int  # of an element
     by_row: bool  # whether each row has a row of scales, so that they have the leading indices of values
-    largest: float  # where there is a scale of the whole tensor, the largest magnitude of what it multiplies; else 0
+    largest: str  # where there is a scale of the whole tensor, the largest magnitude of what it multiplies; else ""
     alone: str = ""  # the element type where that scale is the only one
+    whole: bool = False  # whether a block is a whole row
 
 
 @cache
@@ -37,7 +41,7 @@ def meaning_of(format: str, layout: str) -> Meaning:
     if whole is not None:
         element = ELEMENT_TYPES[_known_element(whole[2] or "e4m3")]
         said = f"{element.name} scale(tensor)"
-        return Meaning((said, said), element.bits, False, element.max, element.name)
+        return Meaning((said, said), element.bits, False, f"{element.max:g}", element.name)
     if row is not None:
         element, levels = ELEMENT_TYPES[row.element], row.result
     elif match is not None:
@@ -47,14 +51,17 @@ def meaning_of(format: str, layout: str) -> Meaning:
         blocks = "or a block, as 1x128, 128x128, 1xk, 1x32:ue8m0, e5m2 scale(1x128), or tensor"
         raise not_among("format", format, FORMATS, blocks)
     levels = (replace(levels[0], layout=layout), *levels[1:])
-    largest = element.max * ELEMENT_TYPES[levels[0].type].max if len(levels) > 1 else 0.0
+    largest = f"{element.max * ELEMENT_TYPES[levels[0].type].max:g}" if len(levels) > 1 else ""
     in_k, in_m = (f"{element.name} scale({'*'.join([_written(g, last) for g in levels])})" for last in "km")
-    return Meaning((in_k, in_m), element.bits, layout == "row" and levels[0].block[0] == 1, largest)
+    by_row, whole = layout == "row" and levels[0].block[0] == 1, levels[0].block[-1] == WHOLE
+    return Meaning((in_k, in_m), element.bits, by_row, largest, whole=whole)
 
 
 def _known_element(name: str) -> str:
-    if name not in ELEMENT_TYPES:
-        raise not_among("the element type in format", name, ELEMENT_TYPES)
+    if name not in _ELEMENTS:
+        fix = did_you_mean(name, tuple(_ELEMENTS)) or "e4m3, which it is if none is said"
+        said = f"the element type in format = {shown(name)} is unknown"
+        raise ArgumentError(said, expected=", ".join(_ELEMENTS), fix=fix)
     return name
 
 

@@ -8,11 +8,13 @@ calls it. torch.compile reads them: what it must not follow are functions whose 
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -31,7 +33,7 @@ _FLOATS = ("bf16", "f16", "f32")
 _ALIGNED = 16  # elements: the length of rows is fixed where it is a multiple, so that threads load 16 bytes at once
 _GROUPS = " for m in offsets[g]:offsets[g+1]"
 _WORD = (1 << 32) - 1
-_SMALLEST = 2.0**-126  # of scales that are found: the smallest normal f32
+_SMALLEST = repr(2.0**-126)  # of scales that are found: the smallest normal f32
 
 
 def _constant(function: Any) -> Any:
@@ -75,7 +77,7 @@ def quantize(
             6, as groups then share no bytes.
         scale2: of a format with a scale of the whole tensor (nvfp4, tensor), that scale, one f32. If None it is found
             by launches before: amax(x) over the product of the largest element and the largest scale (448 * 6; 448 of
-            "tensor"), 1 of zeros. With rows or offsets it is given.
+            "tensor"), 1 of zeros; with rows or offsets that of all rows that are quantised.
         seed: rounds values by chance, by the bits of a seed: a number from 0 to 2^64 - 1, or on x's device an int32
             tensor of four, which a launch reads (the words of Philox's key and of half its counter). None: to nearest.
         target: a row of scalec.targets; see scalec.api.default_target if None.
@@ -91,8 +93,6 @@ def quantize(
     """
     flags = {"transposed": transposed, "both": both, "batched": batched}
     meaning = _held({"x": x}, format, layout, flags, target)
-    if scale2 is None and meaning.alone and rows is None and offsets is None:
-        scale2 = _found(x, meaning.largest)
     return _quantized("x{at}:{0}", (x,), meaning, flags, (rows, offsets, by), scale2, seed, target)
 
 
@@ -117,7 +117,6 @@ def silu_mul_quantize(
     Args:
         gate, up: tensors of one shape, as quantize takes them. Where `up` is None, `gate` is [..., m, 2k] and has both:
             the gate in the first half of its last index, what it multiplies in the second.
-        scale2: as quantize takes it, but that of "tensor" is not found.
 
     All else is as quantize has it.
     """
@@ -152,7 +151,8 @@ def dequantize(
 
     Args:
         values, scale: as quantize returns them, values [..., m, k]; transposed ones are tensors like others.
-        scale2: likewise, where the format has one (nvfp4).
+            of "tensor" a scale may be a number.
+        scale2: likewise, where the format has one beside others (nvfp4).
         format, layout, batched, target: what they were quantised with; scales may have 16 bits: "1x64:bf16".
         dtype: of the result: "bf16", "f16" or "f32".
         k: the length of a row, which below 8 bits its bytes alone do not tell: 5 or 6 elements of 4 bits are 3 bytes, 3
@@ -160,11 +160,15 @@ def dequantize(
 
     Returns a tensor [..., m, k] of the library of `values`, computed in f32 and rounded. Raises what quantize does.
     """
-    meaning = _held({"values": values, "scale": scale}, format, layout, {"batched": batched}, target, dtype)
-    if meaning.alone:
-        (scale,), outer = _outer(values, scale, meaning, batched), ()
-    else:
-        outer = _outer(values, scale2, meaning, batched)
+    alone = isinstance(format, str) and isinstance(layout, str) and _meaning(format, layout).alone
+    tensors = {"values": values} if alone else {"values": values, "scale": scale}
+    meaning = _held(tensors, format, layout, {"batched": batched}, target, dtype)
+    if alone and scale2 is not None:
+        fix = "pass it as scale, and leave scale2 out"
+        raise ArgumentError("scale2 is given", expected="one scale of the whole tensor", fix=fix)
+    outer = _outer(values, scale if alone else scale2, meaning, batched, "scale" if alone else "scale2")
+    if alone:
+        (scale,), outer = outer, ()
     at = "[b,m,k]" if batched else "[m,k]"
     length = _length(values, meaning.bits, k)
     scales = _matrices(scale, batched) if len(scale.shape) == len(values.shape) else scale
@@ -179,7 +183,7 @@ def _length(values: Any, bits: int, k: int | None) -> int:
     most = width * 8 // bits
     if k is None or torch_calls.tracing():
         return most if k is None else k
-    if not isinstance(k, int) or isinstance(k, bool) or k < 0 or -(-k * bits // 8) != width:
+    if not _integer(k) or k < 0 or -(-k * bits // 8) != width:
         least = max((width - 1) * 8 // bits + 1, 0) if width else 0
         expected = f"{most}" if least == most else f"{least} to {most}"
         raise ArgumentError(
@@ -203,61 +207,60 @@ def _quantized(
     """What quantize returns, of an expression of tensors of one shape; {at} in it is their index, {0} a type. `masks`
     are rows, offsets, and what these are multiples of."""
     x, batched, batch = tensors[0], flags["batched"], "b," if flags["batched"] else ""
-    finds = scale2 is None and meaning.largest > 0 and not meaning.alone and masks[0] is None and masks[1] is None
-    outer: tuple[Any, ...] = () if finds else _outer(x, scale2, meaning, batched)
-    within, ends = _range(x, batched, *masks)
     turns = (0, 1) if flags["both"] else (int(flags["transposed"]),)  # torch 2.11's dynamo takes no bool as an index
+    within, ends = _range(x, batched, *masks, "" if meaning.alone else " apart")
+    if masks[1] is not None and not meaning.alone and 1 in turns and not torch_calls.tracing():
+        _check_turned(meaning, masks[2])
     right = value.format(*[_element(t.dtype) for t in tensors], at=f"[{batch}m,k]")
+    matrices, finds = [_matrices(t, batched) for t in tensors], scale2 is None and meaning.largest != ""
+    amax = f"max(max[{batch}m,k](abs({right})), 0)"
+    largest = f"max({amax} / {meaning.largest}, {_SMALLEST}) + (1 - sign({amax})){within}"
+    found = f"[{'0,0,0' if batched else '0,0'}]:f32 = {largest}"
+    if finds and meaning.alone:
+        scale2, finds = _run(f"scale2{found}", x.shape[-1], target, *matrices, *ends), False
+    outer = () if finds else _outer(x, scale2, meaning, batched)
     given = outer * len(turns)
     if meaning.alone:
         given = (_reciprocal(outer[0].reshape(1)),)
         right = f"({right}) * r[0]:f32"
         if len(tensors) == 1 and not torch_calls.tracing() and _on_host(x):  # this product is rounded to f32, as there
             with np.errstate(invalid="ignore"):
-                tensors = ((np.asarray(x, np.float32) if is_numpy(x) else x.float()) * given[0],)
+                matrices = [(np.asarray(m, np.float32) if is_numpy(m) else m.float()) * given[0] for m in matrices]
             right, given = right.partition(":")[0][1:] + ":f32", ()
-    amax = f"max(max[{batch}m,k](abs({right})), 0)"
     seeds = () if seed is None else (_seed(x, seed),)
     if seeds:
         right = f"stochastic({right}, {', '.join(f'seed[{i}]' for i in range(MOST_WORDS))})"
     types = (meaning.alone, meaning.alone) if meaning.alone else meaning.along
     lines = [f"{'qt'[t]}[{batch}{('m,k', 'k,m')[t]}]:{types[t]} = {right}{within}" for t in turns]
     if finds:
-        at, largest = "0,0,0" if batched else "0,0", f"max({amax} / {meaning.largest:.0f}, {_SMALLEST!r})"
-        lines = [*(f"{'qt'[t]}_scale2[{at}]:f32 = {largest} + (1 - sign({amax}))" for t in turns), *lines]
-    matrices = [_matrices(t, batched) for t in tensors]
-    last = (*seeds, *ends, *given) if not meaning.alone else (*given, *seeds, *ends)
+        lines = [*(f"{'qt'[t]}_scale2{found}" for t in turns), *lines]
+    last = (*ends, *seeds) if finds else (*given, *seeds, *ends) if meaning.alone else (*seeds, *ends, *given)
     made = _run("\n".join(lines), x.shape[-1], target, *matrices, *last)
-    lead, results = x.shape[:-2], []
+    made, lead, results = made if isinstance(made, tuple) else (made,), x.shape[:-2], []
     if finds:
         outer, made = made[:1], made[len(turns) :]
-    if meaning.alone:
-        for turned, values in zip(turns, made if len(turns) > 1 else (made,), strict=True):
-            led = (*lead, values.shape[-2]) if batched else values.shape[:-1] if turned else x.shape[:-1]
-            results.append((_led(values, led), outer[0].reshape(())))
-        return tuple(results) if flags["both"] else results[0]
+    each = len(made) // len(turns)
     for i, turned in enumerate(turns):
-        values, scale = made[2 * i : 2 * i + 2]
+        values, *scales = made[each * i : each * i + each]
+        led = values.shape[:-1] if turned else x.shape[:-1]
+        values = _led(values, (*lead, values.shape[-2]) if batched else led)
         if batched:
-            values, scale = _led(values, (*lead, values.shape[-2])), _led(scale, (*lead, *scale.shape[1:-1]))
-        elif not turned:
-            values = _led(values, x.shape[:-1])
-            scale = _led(scale, x.shape[:-1]) if meaning.by_row else scale
-        results.append((values, scale, *[o.reshape(()) for o in outer]))
+            scales = [_led(s, (*lead, *s.shape[1:-1])) for s in scales]
+        elif not turned and meaning.by_row:
+            scales = [_led(s, x.shape[:-1]) for s in scales]
+        results.append((values, *scales, *[o.reshape(()) for o in outer]))
     return tuple(results) if flags["both"] else results[0]
 
 
 def _run(text: str, length: int, target: str | None, x: Any, *others: Any, said: bool = False) -> Any:
     """What the program returns, for rows of a length; `said`: which shapes do not tell."""
+    length = index(length)  # torch.compile may have a symbol for it
     fixed = length if said or length % _ALIGNED == 0 else None
     tensors: tuple[Any, ...] = (x, *others)
     if torch_calls.tracing():
         from scalec.runtime import traced
 
-        serial = _serial(text, fixed, target)
-        if " for " in text:
-            return traced.making(serial, tensors)
-        return traced.allocating(serial, tensors)
+        return traced.allocating(_serial(text, fixed, target), tensors)
     if _on_host(x):
         from scalec import on_host
 
@@ -302,8 +305,8 @@ def _of_arguments() -> Iterator[None]:
     try:
         yield
     except SourceError as error:
-        said = f"format and layout: {error.message}"
-        raise ArgumentError(said, got=error.got, expected=error.expected, fix=error.fix) from error
+        said = [re.sub(r" ?@(\w+)", r" layout=\1", x) for x in (error.message, error.got, error.expected, error.fix)]
+        raise ArgumentError(f"format and layout: {said[0]}", got=said[1], expected=said[2], fix=said[3]) from error
 
 
 @_constant
@@ -362,6 +365,10 @@ def _element(dtype: Any) -> str:
     return LIBRARY_NAMES.get(name, name) if isinstance(name, str) else torch_dtype(dtype)
 
 
+def _integer(x: Any) -> bool:
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
+
+
 def _matrices(x: Any, batched: bool) -> Any:
     """A tensor whose leading indices are one: of rows, or of batches."""
     kept = 2 if batched else 1
@@ -373,27 +380,17 @@ def _led(x: Any, lead: Any) -> Any:
     return x if x.shape[:-1] == lead else x.reshape((*lead, x.shape[-1]))
 
 
-def _found(x: Any, largest: float) -> Any:
-    """The scale of a whole tensor, by the rule that quantize states."""
-    if is_numpy(x):
-        amax = np.abs(np.asarray(x)).max(initial=0).astype(np.float32)
-        with np.errstate(invalid="ignore"):
-            return np.where(amax == 0, np.float32(1), np.maximum(amax / np.float32(largest), np.float32(_SMALLEST)))
-    torch: Any = sys.modules["torch"]
-    amax = x.abs().amax().float() if x.numel() else torch.zeros((), device=x.device)
-    ratio = amax / torch.full_like(amax, largest)  # by a number it would be a product with its reciprocal
-    return torch.where(amax == 0, torch.ones_like(ratio), ratio.clamp(min=_SMALLEST))
-
-
-def _outer(x: Any, scale2: Any, meaning: Meaning, batched: bool) -> tuple[Any, ...]:
-    """The scale of the whole tensor as a kernel takes it, none where the format has none."""
-    if (scale2 is not None) != (meaning.largest > 0):
+def _outer(x: Any, scale2: Any, meaning: Meaning, batched: bool, name: str = "scale2") -> tuple[Any, ...]:
+    """The scale of the whole tensor, an argument's, as a kernel takes it, none where the format has none."""
+    if (scale2 is not None) != (meaning.largest != ""):
         expected = "one f32 where the format has a scale of the whole tensor, as nvfp4 has, and none where not"
-        found = "no scale2" if scale2 is None else "scale2"
-        fix = "pass the scale2 that goes with the values" if scale2 is None else "leave scale2 out"
-        raise ArgumentError("scale2 and format do not go together", got=found, expected=expected, fix=fix)
+        found = f"no {name}" if scale2 is None else name
+        fix = f"pass the {name} that goes with the values" if scale2 is None else f"leave {name} out"
+        raise ArgumentError(f"{name} and format do not go together", got=found, expected=expected, fix=fix)
     if scale2 is None:
         return ()
+    if is_torch(scale2) and not torch_calls.tracing():
+        torch_calls.refuse_gradients(sys.modules["torch"], [name], [scale2])
     shape = (1,) * (3 if batched else 2)
     try:
         if is_numpy(x):
@@ -402,7 +399,7 @@ def _outer(x: Any, scale2: Any, meaning: Meaning, batched: bool) -> tuple[Any, .
         return (torch.as_tensor(scale2, dtype=torch.float32, device=x.device).reshape(shape),)
     except Exception as error:  # whatever a library raises
         raise ArgumentError(
-            f"scale2 = {shown(scale2)}",
+            f"{name} = {shown(scale2)}",
             got=f"type {type(scale2).__qualname__}",
             expected="one number: a scale of the whole tensor",
             fix="pass a number, or a tensor of one element",
@@ -417,14 +414,14 @@ def _reciprocal(scale: Any) -> Any:
     return scale.reciprocal()
 
 
-def _range(x: Any, batched: bool, rows: Any, offsets: Any, by: int) -> tuple[str, tuple[Any, ...]]:
-    """The range of rows that a program has, and the tensor that tells it."""
-    if not isinstance(by, int) or isinstance(by, bool) or by < 1 or (by > 1 and offsets is None):
+def _range(x: Any, batched: bool, rows: Any, offsets: Any, by: int, apart: str) -> tuple[str, tuple[Any, ...]]:
+    """The range of rows that a program has, and the tensor that tells it; `apart`: of groups that have blocks."""
+    if not _integer(by) or by < 1 or (by > 1 and offsets is None):
         expected = "what all offsets are multiples of, at least 1" + "; without offsets 1" * (offsets is None)
         raise ArgumentError(f"by = {shown(by)}", expected=expected, fix="leave it out, or give offsets")
     if rows is None and offsets is None:
         return "", ()
-    groups = f"{_GROUPS} by {by} apart" if by > 1 else f"{_GROUPS} apart"
+    groups = f"{_GROUPS} by {by}{apart}" if by > 1 else f"{_GROUPS}{apart}"
     if torch_calls.tracing():
         return (" for m < rows[b]", (rows.reshape((-1,)),)) if rows is not None else (groups, (offsets,))
     if rows is not None and offsets is not None:
@@ -446,18 +443,38 @@ def _range(x: Any, batched: bool, rows: Any, offsets: Any, by: int) -> tuple[str
             f"{name} = {shown(ends)}", got=got, expected="an int32 tensor on the device of x, of its library", fix=fix
         )
     if name == "rows":
+        if len(ends.shape) != 1 and ends.shape != x.shape[:-2]:
+            expected, fix = f"{list(x.shape[:-2])}, or one index", "rows.reshape(-1), of the matrices in their order"
+            raise ArgumentError("rows does not fit", got=f"shape {list(ends.shape)}", expected=expected, fix=fix)
         return " for m < rows[b]", (ends.reshape((math.prod(ends.shape),)),)
     return groups, (ends,)
+
+
+def _check_turned(meaning: Meaning, by: int) -> None:
+    """Refuses groups that share bytes, or scales, of what is transposed."""
+    if meaning.whole:
+        got, expected = "transposed or both, and offsets", "blocks of so many rows, which each group has of its own"
+        fix = "1x32 or 1x128; or quantise the rows of each group in a call of its own"
+        raise ArgumentError("format is one of whole rows, along which groups lie", got=got, expected=expected, fix=fix)
+    together = 8 // math.gcd(8, meaning.bits)
+    if by % together:
+        raise ArgumentError(
+            f"by = {by}",
+            got=f"elements of {meaning.bits} bits, {together} of which share bytes with each other, transposed",
+            expected=f"a multiple of {together}, as all offsets then are: groups share no byte",
+            fix=f"by={together}, with offsets that are multiples of it, or not transposed",
+        )
 
 
 def _seed(x: Any, seed: Any) -> Any:
     """The numbers that random bits are made of, as a kernel takes them."""
     if _alike(seed, x):
         return seed  # what is wrong with it, the kernel's call says
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
+    if not _integer(seed) or not 0 <= seed < 1 << 64:
         expected = "a number from 0 to 2^64 - 1, or an int32 tensor of four"
         fix = "seed=torch.seed() % 2**64, or leave it out to round to nearest"
         raise ArgumentError(f"seed = {shown(seed)}", expected=expected, fix=fix)
+    seed = int(seed)
     words = [seed & _WORD, seed >> 32, 0, 0]
     signed = [w - (w >> 31 << 32) for w in words]
     if is_numpy(x):

@@ -209,6 +209,7 @@ def test_by_chance(format: str) -> None:
     later = scalec.quantize(x, format, seed=words + np.array([0, 0, 1, 0], np.int32))
     same(later, expected(x, format, seed=(SEED & 0xFFFFFFFF, SEED >> 32, 1)))
     assert bits(later[0]) != bits(scalec.quantize(x, format, seed=SEED)[0])
+    assert bits(scalec.quantize(x, format, seed=np.int32(7))[0]) == bits(scalec.quantize(x, format, seed=7)[0])
 
 
 def test_by_chance_turned_and_of_torch() -> None:
@@ -287,11 +288,12 @@ def test_one_scale_of_the_whole_tensor() -> None:
     assert bits(values) == bits((x * (np.float32(1) / scale)).astype(ml_dtypes.float8_e4m3fn))
     back = scalec.dequantize(values, found, "tensor", dtype="f32")
     assert bits(back) == bits(values.astype(np.float32) * scale)
+    assert bits(back) == bits(scalec.dequantize(values, float(found), "tensor", dtype="f32", k=np.int64(48)))
     (q, _), (t, _) = scalec.quantize(x, "e5m2 scale(tensor)", both=True, scale2=0.5)
     assert bits(q) == bits((x * 2).clip(-57344, 57344).astype(ml_dtypes.float8_e5m2))
     assert bits(t) == bits(q.T)
-    with pytest.raises(ArgumentError, match="got: no scale2"):
-        scalec.silu_mul_quantize(x, None, "tensor")
+    largest = np.abs(scalec.silu_mul_quantize(x, None, "1x24", scale2=None)[1]).max()
+    assert scalec.silu_mul_quantize(x, None, "tensor")[1] == largest  # of blocks the largest is that of all
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])

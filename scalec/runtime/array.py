@@ -52,6 +52,10 @@ class DeviceArray:
         last = sum((e - 1) * s for e, s in zip(self.shape, self.strides, strict=True))
         return (last + 1) * self.itemsize
 
+    def clear(self) -> None:
+        """Fills its memory with zeros."""
+        self.device.upload(self.pointer, memoryview(bytes(self._span())), self.stream)
+
     def _expanded(self, extents: tuple[int, ...]) -> DeviceArray:
         """The same memory with further indices in front, along which nothing changes, in memory as this one."""
         made = object.__new__(DeviceArray)

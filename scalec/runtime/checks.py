@@ -35,6 +35,16 @@ def seen(t: TensorSpec, view: TensorView) -> str:
     return f"{t.name} of shape {list(view.shape)}"
 
 
+def check_device(name: str, tensor: Any, first: str, other: Any) -> None:
+    """Refuses a torch tensor that is on another device than the first one."""
+    if tensor.device != other.device:
+        raise ArgumentError(
+            f"{name} is on {tensor.device}, {first} is on {other.device}",
+            expected="all tensors on one device",
+            fix=f"{name}.to({str(other.device)!r})",
+        )
+
+
 # ----------------------------------------------------------------------------------------------------------- arguments
 
 

@@ -25,7 +25,7 @@ from scalec.runtime.tensors import TensorView, torch_dtype
 
 NAMESPACE = "scalec"
 MADE = "made"
-"""The overload that allocates results which are given else (`register_made`)."""
+"""The overload that allocates results which are given else (`allocating`)."""
 
 _lock = threading.Lock()
 _registered: dict[str, Registered] = {}
@@ -83,17 +83,20 @@ def registered(kernel: Registered) -> Any:
     return getattr(getattr(torch.ops, NAMESPACE), full)
 
 
-def register_made(kernel: Registered) -> None:
-    """Adds the overload MADE to the op of a kernel whose results are given, and are told by its operands."""
+def allocating(kernel: Registered) -> str:
+    """The overload that allocates results: MADE, which is added to an op of results that are given."""
     import torch
 
     full = kernel.op._qualified_op_name
+    if overload(kernel.spec) == "out":  # a second one with the same schema would end the process when torch unloads
+        return "default"
     with _lock:
         if full not in _making:
             _making.add(full)
             library, tags, inputs, _, results = _started(torch, kernel.spec)
             making = f"({', '.join(inputs)}) -> {results}"
             _define(torch, library, kernel, f"{full.rpartition('::')[2]}.{MADE}", making, tags)
+    return MADE
 
 
 def _started(torch: Any, spec: KernelSpec) -> tuple[Any, list[Any], list[str], list[str], str]:
@@ -185,12 +188,7 @@ def made_results(kernel: Registered, values: tuple[Any, ...], outs: tuple[Any, .
     dims = extents.bind_dims(spec, views)
     device = operands[0][1].device if operands else torch.device("cpu")
     for t, value in given:
-        if value.device != device:
-            raise ArgumentError(
-                f"{t.name} is on {value.device}, {operands[0][0].name} is on {device}",
-                expected="all tensors on one device",
-                fix=f"{t.name}.to({str(device)!r})",
-            )
+        checks.check_device(t.name, value, given[0][0].name, given[0][1])
     if outs is not None:
         return outs
     made = []

@@ -31,19 +31,13 @@ def call(kernel: Registered, operands: tuple[Any, ...], out: Any, stream: Any, n
 
 
 def allocating(serial: str, operands: tuple[Any, ...]) -> Any:
-    """A kernel's op, of operands in order."""
-    return getattr(torch.ops.scalec, _name(serial)).default(*operands)
-
-
-def making(serial: str, operands: tuple[Any, ...]) -> Any:
-    """The op, of operands in order, of a kernel whose results are given: what it leaves of them holds anything."""
-    return getattr(torch.ops.scalec, _making(serial)).made(*operands)
+    """A kernel's op, of operands in order, with results of its own; what it leaves of them holds anything."""
+    return getattr(getattr(torch.ops.scalec, _name(serial)), _allocating(serial))(*operands)
 
 
 @torch.compiler.assume_constant_result
-def _making(serial: str) -> str:
-    custom_op.register_made(kernels[serial])
-    return kernels[serial].op._qualified_op_name.rpartition("::")[2]
+def _allocating(serial: str) -> str:
+    return custom_op.allocating(kernels[serial])
 
 
 @torch.compiler.assume_constant_result

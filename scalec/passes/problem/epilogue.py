@@ -93,8 +93,8 @@ class EpilogueReader(WrittenReader):
             for value in computed or ():
                 raise UnsupportedError(
                     "the second level of a result's scales is computed by the program",
-                    expected="an argument; or beside results without a contraction a reduction without a range, which "
-                    "a launch before finds",
+                    expected="an argument; or a reduction, which launches before find, beside results without a "
+                    "contraction that have a kernel where it is an argument",
                     fix="compute it in a program of its own and pass its result",
                     place=place_of(value),
                 )
