@@ -288,7 +288,8 @@ def test_one_scale_of_the_whole_tensor() -> None:
     assert bits(values) == bits((x * (np.float32(1) / scale)).astype(ml_dtypes.float8_e4m3fn))
     back = scalec.dequantize(values, found, "tensor", dtype="f32")
     assert bits(back) == bits(values.astype(np.float32) * scale)
-    assert bits(back) == bits(scalec.dequantize(values, float(found), "tensor", dtype="f32", k=np.int64(48)))
+    numbers: Any = {"scale": float(found), "k": np.int64(48)}
+    assert bits(back) == bits(scalec.dequantize(values, format="tensor", dtype="f32", **numbers))
     (q, _), (t, _) = scalec.quantize(x, "e5m2 scale(tensor)", both=True, scale2=0.5)
     assert bits(q) == bits((x * 2).clip(-57344, 57344).astype(ml_dtypes.float8_e5m2))
     assert bits(t) == bits(q.T)
