@@ -218,7 +218,7 @@ def _quantized(
     found = f"[{'0,0,0' if batched else '0,0'}]:f32 = {largest}"
     if finds and meaning.alone:
         scale2, finds = _run(f"scale2{found}", x.shape[-1], target, *matrices, *ends), False
-    outer = () if finds else _outer(x, scale2, meaning, batched)
+    outer: tuple[Any, ...] = () if finds else _outer(x, scale2, meaning, batched)
     given = outer * len(turns)
     if meaning.alone:
         given = (_reciprocal(outer[0].reshape(1)),)
