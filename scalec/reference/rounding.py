@@ -45,9 +45,10 @@ def quantize_op(run: Any, op: ir.OpView) -> None:
     element = element_name(op.values.type.element_type)
     bits = _bits(run, op, x.shape)
     block, has_value = block_shape(g, x.shape), np.ones(x.shape, bool) if written is None else written
+    spanned = [axis for axis, b in enumerate(g.block) if b == WHOLE]
     if not x.size and x.shape != (full := tuple(n or int(b == WHOLE) for b, n in zip(block, x.shape, strict=True))):
-        has_value = run.reached(op.input, full)  # a row without elements has a scale where it is written
-    elif spanned := [axis for axis, b in enumerate(g.block) if b == WHOLE]:
+        has_value = run.reached(op.input, full, spanned)  # a row without elements has a scale where it is written
+    elif spanned:
         has_value = run.reached(op.input, x.shape, spanned)  # what is left out of a block of all of an index
     x, bits = placed(x, places), None if bits is None else placed(bits, places)
     given = [run.values[v].dense().reshape(scale_shape(block, x.shape)) for v in op.largest]

@@ -302,6 +302,22 @@ def test_quantised_results(scaled: str) -> None:
         assert (rounded["D_scale"].view(np.uint8) == q.scales[0].view(np.uint8)).all()
 
 
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("T[b,k,m]:e4m3 scale(1x1xm) = X[b,m,k]:f32 for m < rows[b]", {"b": 2, "m": 0, "k": 16}),
+        ("Q[b,m,k]:e4m3 scale(tensor) = X[b,m,k]:f32 for m < rows[b]", {"b": 2, "m": 0, "k": 16}),
+        ("Q[b,m,k]:e4m3 scale(tensor) = X[b,m,k]:f32 for m < rows[b]", {"b": 0, "m": 3, "k": 16}),
+    ],
+)
+def test_scales_of_all_of_an_index_that_has_no_rows(text: str, sizes: dict[str, int]) -> None:
+    """They are 1, and written, as where rows are there of which a range has none."""
+    _, r = case(text, sizes, given={"rows": np.zeros(sizes["b"], np.int32)})
+    (scales,) = (x for name, x in r.items() if name.endswith("_scale"))
+    assert np.asarray(scales).size
+    assert (np.asarray(scales) == 1).all()
+
+
 def test_results_are_rounded_to_their_type_and_exact_ones_are_not() -> None:
     with program("C[m,n] = A[m,k] @ B[n,k]") as module:
         arguments = make(module, {"m": 4, "n": 4, "k": 64})
