@@ -90,14 +90,8 @@ print(*map(len, seen))
 """
 
 
-@pytest.mark.parametrize(
-    ("format", "mask", "ops"),
-    [
-        ("tensor", "rows", 2),
-        pytest.param("mxfp8", "", 1, marks=pytest.mark.thorough),
-        pytest.param("nvfp4", "offsets", 1, marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("format", "mask", "ops"), [("tensor", "rows", 2), ("mxfp8", "", 1), ("nvfp4", "offsets", 1)])
 def test_one_graph_of_any_number_of_rows(format: str, mask: str, ops: int) -> None:
     """Read once, with symbols for sizes. Torch ended the process where it unloaded an op with two like overloads."""
     pytest.importorskip("torch")
