@@ -15,7 +15,7 @@ from scalec.suggestions import did_you_mean
 _BLOCK = re.compile(r"((\w+) scale\()?([1-9]\d{0,4})x([1-9]\d{0,4}|k)(:(\w+))?(?(1)\))", re.ASCII)
 _WHOLE = re.compile(r"((\w+) scale\()?tensor(?(1)\))", re.ASCII)
 
-_ELEMENTS = {n: t for n, t in ELEMENT_TYPES.items() if t.bits <= 8 and t.elementwise and not t.scale}
+_ELEMENTS = {n: t for n, t in ELEMENT_TYPES.items() if t.bits <= 8 and t.result and not t.scale}
 """Types of what is quantised."""
 
 

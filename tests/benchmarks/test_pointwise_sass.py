@@ -29,7 +29,7 @@ BESIDE = {"quantise nvfp4": 1, "dequantise": 2, "requantised, turned": 2, "gathe
 BESIDE |= {"gathered, turned": 4, "gathered": 1, "gathered 1x128": 1, "gathered gate": 1, "scattered mxfp8": 1}
 BESIDE |= {"ragged mxfp8": 2, "ragged gathered": 3, "ragged turned": 1, "masked 1x128": 1}
 BESIDE |= {"dequantise u4": 4, "dequantise GPTQ": 4, "dequantise AWQ": 32}
-"""Narrower loads that there are: scales, zero points, the second level, indices, offsets, weights; of these programs alone."""
+"""Narrower loads that there are: scales, zero points, the second level, indices, offsets, weights; of these alone."""
 
 _WIDTHS = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from math import gcd
 
@@ -106,7 +105,7 @@ class Read:
         return (*outer, word, row, replace(last, modulus=PER_WORD))
 
     @property
-    def key(self) -> Hashable:
+    def key(self) -> tuple[object, ...]:
         """What is the same where the same is read."""
         return self.argument_index, self.coords, self.less, self.plus
 
