@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.errors import ArgumentError
+from scalec.frontend import affine
+from scalec.frontend.affine import Linear
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,12 @@ class MadeIndex:
             behind the last place; "offsets": [groups + 1] of i32, where the points of each group begin, of a `source`
             that has groups in their order (points that belong to none are behind the last group); "places": [elements,
             the most points of an element] of i32, the points at which each element is read by a computed index, and -1
-            behind the last one.
-        source: the index tensor it is made of; "places": the computed index, as `n%64`.
+            behind the last one; "points": [elements of each of `points.axes`, the most points of one] of i32, a
+            dimension's index at each of the points at which an element is read, and -1 behind the last one; "count":
+            [elements] of i32, 0, 1, 2 and so on.
+        source: the index tensor it is made of; of what is computed the index, as `n%64`; "count": "".
         of: the tensor that `source` is an index of, and which of its indices.
-        axis: likewise.
+        axis: likewise; "points": the first one.
         block: "offsets": how many points each entry of `source` is for; "places": by what a point is divided.
         along: "offsets" and "places": an input or a result, and which of its indices has as many elements as there are
             points.
@@ -68,6 +72,42 @@ class MadeIndex:
     block: int = 1
     along: tuple[str, int] = ("", 0)
     modulus: int = 0
+    points: Points | None = None
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The index tensors that it is made of."""
+        if self.points is not None:
+            return tuple(dict.fromkeys(x.tensor for i in self.points.index for x in affine.symbols(i)))
+        return () if self.kind in ("places", "count") else (self.source,)
+
+
+@dataclass(frozen=True)
+class Points:
+    """At which points the elements of a tensor are read, by indices that have dimensions in common.
+
+    Attributes:
+        axes: these indices of the tensor.
+        index: what stands there, for each of `axes`.
+        dims: the dimensions that they have, in an order, and those whose size they read.
+        along: for each of `dims` an input or a result, and which of its indices has as many elements.
+        dim: the one whose indices the tensor has.
+        times: of what is computed, how many points (of `period` points) read one element at most.
+        period: after how many points what is computed begins again, 0: never.
+    """
+
+    axes: tuple[int, ...]
+    index: tuple[Linear, ...]
+    dims: tuple[str, ...]
+    along: tuple[tuple[str, int], ...]
+    dim: str
+    times: int = 1
+    period: int = 0
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The dimensions that a point has."""
+        return tuple(d for d in self.dims if any(d in affine.dims(i) for i in self.index))
 
 
 @dataclass(frozen=True)
@@ -210,5 +250,9 @@ def _made(index: MadeIndex) -> str:
     if index.kind == "places":
         tensor, axis = index.along
         return f"where in index {axis} of {tensor} {index.source} is each element of {index.of}, and -1 behind the last"
+    if index.kind == "count":
+        return f"0, 1, 2 and so on, for each element of {index.of} along index {index.axis}"
+    if index.points is not None:
+        return f"the {index.points.dim} where {index.source} is each element of {index.of}, and -1 behind the last"
     by = f", times {index.block}" if index.block > 1 else ""
     return f"where in {index.source}, whose groups follow in order, each of them begins{by}"

@@ -109,6 +109,7 @@ class Trace:
         self.ranges = self._ranges()
         self.cancelled = cancelled(s for s in self.program.statements if s.tensor.name in self.options.results)
         self.at_hand: dict[str, Tensor] = {}  # by what they are, tensors that steps have made
+        self.counts: dict[tuple[str, int], str] = {}  # by tensor and index, what counts its elements along that
         self.rows: dict[tuple[str, int], str] = {}  # by tensor and index, what all of it is counted by
         # by operand and index, those that are given along that too, and which of the operand's indices that is
         self.layouts: dict[tuple[str, str], tuple[Tensor, int]] = {}

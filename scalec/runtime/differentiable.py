@@ -17,9 +17,8 @@ from typing import Any
 
 from scalec.abi import KernelSpec, TensorSpec
 from scalec.errors import ArgumentError, shown
-from scalec.gradients.steps import Gradients, LeftOut, MadeIndex, Step
-from scalec.layouts import inverse, offsets_of, places
-from scalec.runtime import checks, custom_op, torch_calls
+from scalec.gradients.steps import Gradients, LeftOut, Step
+from scalec.runtime import checks, custom_op, made_indices, torch_calls
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.sequence import Sequence as Launches
@@ -70,12 +69,13 @@ class Differentiable:
                     fix=f"define {t.name} with =, and add to it in torch",
                 )
         for index in gradients.indices.values():
-            if index.kind == "inverse" and index.source not in self.most:
-                raise ArgumentError(
-                    f"{index.of} is read at {index.source}, and how often one row is read is not known",
-                    expected=f"the most times that {index.source} names one row, as most={{'{index.source}': 8}}",
-                    fix=f"or once='{index.source}', where that is 1",
-                )
+            for source in index.tensors if index.kind in ("inverse", "points") else ():
+                if source not in self.most:
+                    raise ArgumentError(
+                        f"{index.of} is read at {source}, and how often one row is read is not known",
+                        expected=f"the most times that {source} names one row, as most={{'{source}': 8}}",
+                        fix=f"or once='{source}', where that is 1",
+                    )
         made = {n for s in gradients.quantisers for n in s.makes}
         for s in gradients.steps:
             if missing := [n for n, what in s.reads.items() if what == "layout" and n not in made]:
@@ -204,7 +204,7 @@ class Differentiable:
                 )
         read = {n: what for s in self._needed(wanted) for n, what in s.reads.items()}
         made_of = [self.gradients.indices[n] for n, what in read.items() if what == "index"]
-        read |= {index.source: "input" for index in made_of if index.kind != "places"}
+        read |= {tensor: "input" for index in made_of for tensor in index.tensors}
         read |= {self.gradients.parts[n].of: "input" for n, what in read.items() if what == "part"}
         read |= {x.source: "input" for n, points in self.gradients.left_out.items() if n in read for x in points}
         saved = ("input", "kept", "layout")
@@ -260,7 +260,7 @@ class Differentiable:
         parts = self.gradients.parts
         for n, what in step.reads.items():
             if what == "index" and n not in known:
-                known[n] = self._index(self.gradients.indices[n], known, shapes)
+                known[n] = made_indices.made(self.gradients.indices[n], known, shapes, self.most)
             elif what == "part" and n not in known:
                 known[n] = parts[n].view(known[parts[n].of])
         named, views = {n: known[n] for n in step.reads}, {}
@@ -281,16 +281,6 @@ class Differentiable:
         first = next(v for v in named.values() if isinstance(v, torch.Tensor))
         made = first.new_empty(shape, dtype=torch_calls.result_dtype(torch, result.dtype))
         return made if self.gradients.whole(name) else made.zero_()
-
-    def _index(self, index: MadeIndex, known: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> Any:
-        rows = shapes[index.of][index.axis]
-        if index.kind == "inverse":
-            return inverse(known[index.source], rows, self.most[index.source])
-        tensor, axis = index.along
-        if index.kind == "places":
-            device = next(v.device for v in known.values() if hasattr(v, "device"))
-            return places(rows, shapes[tensor][axis], index.block, index.modulus, device=device)
-        return offsets_of(known[index.source], rows, index.block, shapes[tensor][axis])
 
     def _pairs(self, wanted: Sequence[str]) -> list[tuple[Step, Kernel | Program | Launches]]:
         needed = self._needed(wanted)

@@ -232,12 +232,8 @@ REFUSED = {
     "T[m,n] = X[m,n] for n < m+1 else 0; Y[m,n] = T + w[n]": "points outside the range of n",
     "T[m,n] = X[m,n] for n < m+1 else 1; C[m,n] = T * (A[m,k] @ B[n,k])": "points outside the range of n",
     "T[m,n] = X[m,n] for n < m+1 else 0; R[m] = max[n](T)": r"max\[...\] of what is 0 outside a range",
-    "S[0]:f32 = sum[m](x[m] * y[m]) * w[1]": "w is read at 1",
     "T[m,n] = X[m,n] for n < m+1 else -inf; R[m] = max[n](abs(T))": r"max\[...\] of what is -inf outside a range",
-    "C[m,n] = A[m,k] @ B[n,k] + x[2*n]": r"x is read at n\*2",
-    "C[m,n] = A[m,k] @ B[n,k] + x[n/64,n%64]": "x is read at n/64",
     "C[m,n] = A[m,k] @ B[e[m/128],n,k] for m < rows[0]": "and m has a range",
-    "Y[m] = X[m,t[m]] * w[m]": "X is read at m and at an index of m",
     "C[m,n] = A[idx[m/2],k] @ B[n,k]": "A is read at",
     "H[m,n] = silu(T[m,n]) * T[m,n+64]": "T is read at two indices",
     "H[m,n] = silu(T[m,2*n]) * T[m,2*n+1]": "T is read at two indices",  # columns by turns are no view of a kernel's
