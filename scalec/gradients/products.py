@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from scalec.formats import ELEMENT_TYPES
 from scalec.frontend import affine
 from scalec.frontend.affine import of_dims
 from scalec.frontend.program import Contract, Level, Quantized, Range, Read, Rounded, Statement, Subtract, Tensor, Value
 from scalec.gradients import stored
-from scalec.gradients.expressions import NOWHERE, below, factors, product, read, rewritten, times
+from scalec.gradients.expressions import NOWHERE, below, bounds, factors, group_of, product, read, rewritten, times
 from scalec.gradients.places import by_group
 from scalec.gradients.text import Writer, in_order
 from scalec.gradients.trace import FLOATS, Trace, order_of
@@ -53,14 +54,54 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
         dims = target.dims | t.linked(other.dims, own) & target.dims
         summed = (_dims(core) & other.dims) - dims
         t.all_there(c, c.dims - dims - t.linked(dims, own), _dims(core))
-        gradient = _gradient(t, c, core, summed, s)
+        if summed and not isinstance(other, Subtract) and not _matrices(_dims(core), frozenset(_direct(other)), dims):
+            made = times(behind, product(core), _operand(t, other, frozenset()))  # no product has a vector: a sum
+            yield Passed(target, made, frozenset(dims | summed), own)
+            continue
+        windows = _windows(t, _dims(core), other.dims, dims)
+        gradient = _gradient(t, c, core, summed, s, windows)
         second = _operand(t, other, summed)
         if summed:
+            gradient, second = (_begun(t, x, dims, own) for x in (gradient, second))
             pair = (gradient, second) if _first(target, dims, gradient, second) else (second, gradient)
             made: Value = Contract(NOWHERE, frozenset(dims), *pair)
         else:
             made = times(gradient, second)
         yield Passed(target, times(behind, made), frozenset(dims), own)
+
+
+def _matrices(one: frozenset[str], other: frozenset[str], dims: frozenset[str]) -> bool:
+    """Whether each operand of a product has a dimension of the result that the other one has not itself."""
+    return bool((one - other) & dims) and bool((other - one) & dims)
+
+
+def _windows(t: Trace, one: frozenset[str], other: frozenset[str], dims: frozenset[str]) -> list[Range]:
+    """The ranges of a product's dimensions that no kernel has along a sum: lo[q]:hi[q], and those up to q + 1, where q
+    is no batch. Its gradient is zeros outside of them instead."""
+    batch = one & other & dims
+    return [r for r in t.ranges.values() if r.dim in one and group_of(r) is None and bounds(r) & one - batch]
+
+
+COPIED = 128
+"""Bits at multiples of which copies begin."""
+
+
+def _begun(t: Trace, v: Value, dims: frozenset[str], own: tuple[Range, ...]) -> Value:
+    """An operand with another index last, if copies would begin at any of its last one: of which a result's range
+    does."""
+    if not isinstance(v, Read) or not isinstance(v.source, Tensor) or not all(map(affine.plain, v.index)):
+        return v
+    tensor, last = v.source, affine.plain(v.index[-1])
+    found = next((r for r in (*own, *t.ranges.values()) if r.dim == last), None)
+    if found is None or last not in dims or found.lower == affine.constant(0) or tensor.name in t.filled:
+        return v
+    bits = ELEMENT_TYPES[tensor.element].bits
+    if dict(found.promises).get("by", 1) * bits % COPIED == 0:
+        return v
+    order = (last, *(d for d in in_order(v) if d != last))
+    element = tensor.element if not tensor.levels else "bf16"
+    made = t.once_made(f"turned {tensor.name} {v.index}", f"{tensor.name}_{order[-1]}", element, of_dims(order), v)
+    return read(made, of_dims(order))
 
 
 def _dims(core: list[Value]) -> frozenset[str]:
@@ -100,13 +141,16 @@ def multiplied(c: Contract) -> str:
     return "bf16"
 
 
-def _gradient(t: Trace, c: Contract, core: list[Value], summed: frozenset[str], s: Statement) -> Read:
-    """The gradient of a contraction as an operand: dC itself, or what a step makes of it."""
+def _gradient(
+    t: Trace, c: Contract, core: list[Value], summed: frozenset[str], s: Statement, windows: list[Range]
+) -> Read:
+    """The gradient of a contraction as an operand: dC itself, or what a step makes of it, with zeros outside of
+    windows."""
     element, recipe = multiplied(c), t.options.recipe
     value = product(core)
     alone = isinstance(value, Read) and isinstance(value.source, Tensor)
-    quantises = alone and recipe is not None and bool(summed) and _turns(value, summed)  # pyright: ignore
-    as_it_is = quantises or (alone and _fits(value, element) and not _read_along(value, summed))  # pyright: ignore
+    quantises = alone and recipe is not None and bool(summed) and not windows and _turns(value, summed)  # pyright: ignore
+    as_it_is = quantises or (alone and not windows and _fits(value, element) and not _read_along(value, summed))  # pyright: ignore
     if as_it_is:
         made = value
     else:
@@ -114,9 +158,12 @@ def _gradient(t: Trace, c: Contract, core: list[Value], summed: frozenset[str], 
         order = tuple(d for d in order if d in value.dims)
         name = f"{value.source.name}_rows" if alone and _read_along(value, summed) else _name(c, s)  # pyright: ignore
         if alone and not _read_along(value, summed):
-            name = f"{value.source.name}_{element}"  # pyright: ignore
+            name = f"{value.source.name}_{'inside' if windows else element}"  # pyright: ignore
         key = f"gradient {id(c)} {Writer().value(value)}"  # of groups there is more in it
-        tensor = t.once_made(key, name, element, of_dims(order), value)
+        otherwise = 0.0 if windows else None
+        tensor = t.once_made(key, name, element, of_dims(order), value, otherwise=otherwise)
+        if windows:
+            t.filled[tensor.name] = frozenset(r.dim for r in windows)
         made = read(tensor, of_dims(order))
     assert isinstance(made, Read)
     if recipe is None or not summed:
@@ -314,6 +361,8 @@ def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -
     made = t.once_made(
         f"quantised {name} {v.index} by {order[-1]}", f"{name}_{order[-1]}", element, index, v, levels=levels
     )
+    if name in t.filled:
+        t.filled[made.name] = t.filled[name]
     return read(made, index)
 
 

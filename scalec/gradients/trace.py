@@ -113,6 +113,7 @@ class Trace:
         self.rows: dict[tuple[str, int], str] = {}  # by tensor and index, what all of it is counted by
         # by operand and index, those that are given along that too, and which of the operand's indices that is
         self.layouts: dict[tuple[str, str], tuple[Tensor, int]] = {}
+        self.filled: dict[str, frozenset[str]] = {}  # by what is zeros outside of windows, the dimensions of these
         self.values: dict[str, Read] = {}  # by what they are of, gradients that steps have made
 
     def all_there(self, v: Value, over: frozenset[str], has: frozenset[str]) -> None:
@@ -154,9 +155,10 @@ class Trace:
         levels: tuple = (),
         ranged: bool = False,
         done: frozenset[str] = frozenset(),
+        otherwise: float | None = None,
     ) -> Tensor:
         """A step of one statement; what it makes. `ranged`: later steps read it outside of its ranges too. `done`: the
-        dimensions whose ranges steps before have had."""
+        dimensions whose ranges steps before have had. `otherwise`: what it is outside of its ranges."""
         element = "f32" if element == "tf32" else element  # as which it is stored
         tensor = Tensor(name, (0, 0), [None] * len(index), element, levels or None)
         if self.keeper.chosen is None:
@@ -165,7 +167,11 @@ class Trace:
         kept = frozenset(d for i in index for d in affine.dims(i))
         value = self._numbers_apart(self._at_hand(self.keeper.of(value)), kept)
         used = kept | {d for x in below(value) for d in x.dims}
-        found, ranged = self._attached(used, kept, ranges, value, done), bool(of) or ranged
+        sides = [side for x in below(value) if isinstance(x, Contract) for side in (x.left, x.right)]
+        for side in (x for x in sides if isinstance(x, Read)):
+            done |= self.filled.get(side.source.name, frozenset()) if isinstance(side.source, Tensor) else frozenset()
+        ranged = bool(of) or ranged or otherwise is not None
+        found = self._attached(used, kept, ranges, value, done)
         apart = self._apart(value)
         left = (r for r in found if r.dim not in apart and (ranged or self._must(r, value, kept)))
         attached = (*left, *apart.values())
@@ -176,8 +182,8 @@ class Trace:
         if not of and not levels and element != "f32" and isinstance(value, Apply):
             self.values[Writer().value(value)] = read(tensor, tuple(index))
         statements, value = self._named(value)
-        statements.append(Statement(tensor, tuple(index), dims, value, False, attached))
-        zeroed = skipped or any(r.dim in kept for r in attached)
+        statements.append(Statement(tensor, tuple(index), dims, value, False, attached, otherwise))
+        zeroed = skipped or (otherwise is None and any(r.dim in kept for r in attached))
         self.made.append(Made(statements, {name: of}, zeroed))
         return tensor
 
