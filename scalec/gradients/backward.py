@@ -146,6 +146,8 @@ class Backward(Trace):
         """The gradient of a result, as its index says."""
         if s.tensor.name not in self.options.results or not self.needed(s.value):
             return None
+        if any(x.outer is s for x in self.program.statements):  # a scale: what it is of is rounded
+            return None
         tensor, span = s.tensor, s.tensor.span
         if s.copies:
             what = f"{tensor.name} is scales that are copied, and has no gradient"
@@ -172,7 +174,12 @@ class Backward(Trace):
         element = tensor.element if tensor.element in FLOATS else "bf16"
         if left_out := tuple(self._left_out(s)):
             self.left_out[name] = left_out
-        return read(Tensor(name, span, list(tensor.extents), element), s.index)
+        given = read(Tensor(name, span, list(tensor.extents), element), s.index)
+        if not s.hadamard:
+            return given
+        at = of_dims(s.dims)  # the transform is its own transpose
+        back = self.emit(self.fresh(f"{name}_h"), element, at, given, ranged=bool(s.ranges), hadamard=s.hadamard)
+        return read(back, at)
 
     def _left_out(self, s: Statement) -> Iterator[LeftOut]:
         """The points of a result at which the index of one input leaves out what another one gets a gradient of."""

@@ -9,7 +9,7 @@ up are computed again, as no kernel has these sums by themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalec.frontend.affine import of_dims
 from scalec.frontend.program import (
@@ -236,8 +236,7 @@ class Keeper:
             value = rewritten(t.value, change)
             has = frozenset(t.dims).union(*(x.dims for x in below_own(value)))
             ranges = tuple(r for r in t.ranges if bounds(r) | {r.dim} <= has)  # else it is made's
-            fields = (t.tensor, t.index, t.dims, value, t.accumulate, ranges, t.otherwise, t.temporary)
-            statements[i] = Statement(*fields)
+            statements[i] = replace(t, value=value, ranges=ranges)
         statements.insert(next((i for i, t in enumerate(statements) if _read(made, [t])), at), made)
         return made
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from scalec.formats import ELEMENT_TYPES
+from scalec.formats import ELEMENT_TYPES, WHOLE, Granularity
 from scalec.frontend import affine
 from scalec.frontend.affine import of_dims
 from scalec.frontend.program import Contract, Level, Quantized, Range, Read, Rounded, Statement, Subtract, Tensor, Value
@@ -58,6 +58,7 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
             made = times(behind, product(core), _operand(t, other, frozenset()))  # no product has a vector: a sum
             yield Passed(target, made, frozenset(dims | summed), own)
             continue
+        t.hadamard = _transformed(t, summed, own) if mine is c.right else 0
         windows = _windows(t, _dims(core), other.dims, dims)
         gradient = _gradient(t, c, core, summed, s, windows)
         second = _operand(t, other, summed)
@@ -73,6 +74,13 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
 def _matrices(one: frozenset[str], other: frozenset[str], dims: frozenset[str]) -> bool:
     """Whether each operand of a product has a dimension of the result that the other one has not itself."""
     return bool((one - other) & dims) and bool((other - one) & dims)
+
+
+def _transformed(t: Trace, summed: frozenset[str], own: tuple[Range, ...]) -> int:
+    """Elements along a product's sum that both operands have transformed together: whole ones of a range alone."""
+    size = t.options.recipe.hadamard if t.options.recipe is not None else 0
+    ranges = [r for r in (*own, *t.ranges.values()) if r.dim in summed]
+    return size if size and all(dict(r.promises).get("by", 1) % size == 0 for r in ranges) else 0
 
 
 def _windows(t: Trace, one: frozenset[str], other: frozenset[str], dims: frozenset[str]) -> list[Range]:
@@ -168,7 +176,7 @@ def _gradient(
     assert isinstance(made, Read)
     if recipe is None or not summed:
         return made
-    return quantised(t, made, summed, *recipe.gradient)
+    return quantised(t, made, summed, *recipe.gradient, by_chance=recipe.stochastic)
 
 
 def _fits(v: Read, element: str) -> bool:
@@ -338,6 +346,8 @@ def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
     of_use = (stored.of_use(level, v.index, summed) for level in tensor.levels or ())
     if not _read_along(v, summed) and all(of_use):
         return _given(t, v, summed, tensor.element) if tensor.name in t.options.turned else v
+    if recipe is not None and recipe.both and not t.hadamard and _square(v) and not _read_along(v, summed):
+        return _given(t, v, summed, tensor.element)
     if recipe is None or not _turns(v, summed):
         order, name = tuple(in_order(v)), f"{tensor.name}_rows" if _read_along(v, summed) else f"{tensor.name}_bf16"
         v = read(t.once_made(f"bf16 {tensor.name} {v.index}", name, "bf16", of_dims(order), v), of_dims(order))
@@ -346,7 +356,15 @@ def _rescaled(t: Trace, v: Read, summed: frozenset[str]) -> Read:
     return quantised(t, v, summed, *recipe.operand)
 
 
-def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -> Read:
+def _square(v: Read) -> bool:
+    """Whether blocks of scales are the same along each index: another order of them is no other rounding."""
+    assert isinstance(v.source, Tensor)
+    return all(len(set(level.block[-2:])) == 1 and level.layout == "row" for level in v.source.levels or ())
+
+
+def quantised(
+    t: Trace, v: Read, summed: frozenset[str], element: str, scales: Granularity, *, by_chance: bool = False
+) -> Read:
     """`v` in `element`, contiguous along what is summed, with blocks along that."""
     order, recipe = _order(v, summed), t.options.recipe
     block = (1,) * (len(order) - len(scales.block)) + tuple(scales.block)
@@ -354,13 +372,15 @@ def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales) -
     name = name if all(map(affine.plain, v.index)) else f"{name}_rows"
     turned = recipe.turned if recipe is not None and order[-1] not in affine.dims(v.index[-1]) else ""
     levels = (Level(block, scales.type, turned or scales.layout),)
+    if recipe is not None and recipe.second:
+        levels = (*levels, Level((WHOLE,) * len(order), "f32", "row"))
     index = of_dims(order)
     both = recipe is not None and recipe.both and isinstance(v.source, Tensor) and v.source.levels
     if not _read_along(v, summed) and (both or name in t.options.turned | t.options.sources.keys()):
         return _given(t, v, summed, element, levels)
-    made = t.once_made(
-        f"quantised {name} {v.index} by {order[-1]}", f"{name}_{order[-1]}", element, index, v, levels=levels
-    )
+    key = f"quantised {name} {v.index} by {order[-1]} {t.hadamard}"
+    more = {"levels": levels, "hadamard": t.hadamard, "by_chance": by_chance}
+    made = t.once_made(key, f"{name}_{order[-1]}", element, index, v, **more)
     if name in t.filled:
         t.filled[made.name] = t.filled[name]
     return read(made, index)
@@ -375,10 +395,11 @@ def _given(t: Trace, v: Read, summed: frozenset[str], element: str, levels: tupl
         if None in at or at[-1] == order[-1]:
             return v
         levels = tuple(replace(x, block=tuple(x.block[at.index(d)] for d in order)) for x in tensor.levels or ())
-    if (key := (tensor.name, order[-1])) not in t.layouts:
+    if (key := (tensor.name, order[-1], t.hadamard)) not in t.layouts:
         name = t.fresh(f"{tensor.name}_{order[-1]}")
         axis = next(a for a, i in enumerate(v.index) if order[-1] in affine.dims(i))
         t.layouts[key] = Tensor(name, NOWHERE, [None] * len(order), element, levels or None), axis
+        t.transformed[name] = t.hadamard
     return read(t.layouts[key][0], of_dims(order))
 
 

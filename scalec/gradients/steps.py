@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.errors import ArgumentError
 from scalec.frontend import affine
 from scalec.frontend.affine import Linear
+from scalec.frontend.program import Statement, Tensor, scale_name
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Step:
         makes: the names of what its kernel returns: each result, and the scales of a quantised one behind it.
         zeroed: whether its result is given as zeros: the elements that it does not write have no gradient.
         dims: its dimensions; those of the program have their names.
+        whole: by dimension, of what number its size has to be a multiple, so that all that is transformed together is
+            there.
     """
 
     results: Mapping[str, str]
@@ -32,6 +35,7 @@ class Step:
     makes: tuple[str, ...]
     zeroed: bool = False
     dims: tuple[str, ...] = ()
+    whole: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def of(self) -> tuple[str, ...]:
@@ -39,9 +43,22 @@ class Step:
         return tuple(x for x in self.results.values() if x)
 
     def first(self) -> Step:
-        """What makes the first of a quantiser's results alone: each has a line of the text, and scales."""
+        """What makes the first of a quantiser's results alone: each has a line of the text, and scales, whose second
+        level has another line."""
         name, made = next(iter(self.results.items()))
-        return replace(self, results={name: made}, text=self.text.partition("\n")[0], makes=self.makes[:2])
+        own = [n for n in self.makes if n in (name, scale_name(name, 0), scale_name(name, 1))]
+        lines = [x for x in self.text.splitlines() if x.partition("[")[0] in own]
+        return replace(self, results={name: made}, text="\n".join(lines), makes=tuple(own), whole={})
+
+
+def whole(statements: Sequence[Statement]) -> dict[str, int]:
+    """By dimension, what some statements transform together along it."""
+    return {affine.plain(s.index[-1]) or "": s.hadamard for s in statements if s.hadamard}
+
+
+def names_of(tensor: Tensor) -> list[str]:
+    """A tensor and its scales."""
+    return [tensor.name, *(scale_name(tensor.name, i) for i in range(len(tensor.levels or ())))]
 
 
 @dataclass(frozen=True)
@@ -55,7 +72,7 @@ class MadeIndex:
             the most points of an element] of i32, the points at which each element is read by a computed index, and -1
             behind the last one; "points": [elements of each of `points.axes`, the most points of one] of i32, a
             dimension's index at each of the points at which an element is read, and -1 behind the last one; "count":
-            [elements] of i32, 0, 1, 2 and so on.
+            [elements] of i32, 0, 1, 2 and so on; "seed": [block] of i32, any numbers, others each time.
         source: the index tensor it is made of; of what is computed the index, as `n%64`; "count": "".
         of: the tensor that `source` is an index of, and which of its indices.
         axis: likewise; "points": the first one.
@@ -79,7 +96,7 @@ class MadeIndex:
         """The index tensors that it is made of."""
         if self.points is not None:
             return tuple(dict.fromkeys(x.tensor for i in self.points.index for x in affine.symbols(i)))
-        return () if self.kind in ("places", "count") else (self.source,)
+        return () if self.kind in ("places", "count", "seed") else (self.source,)
 
 
 @dataclass(frozen=True)
@@ -250,6 +267,8 @@ def _made(index: MadeIndex) -> str:
     if index.kind == "places":
         tensor, axis = index.along
         return f"where in index {axis} of {tensor} {index.source} is each element of {index.of}, and -1 behind the last"
+    if index.kind == "seed":
+        return f"{index.block} of i32, any, others each time"
     if index.kind == "count":
         return f"0, 1, 2 and so on, for each element of {index.of} along index {index.axis}"
     if index.points is not None:

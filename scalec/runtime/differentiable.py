@@ -173,7 +173,7 @@ class Differentiable:
 
         known = dict(zip(self.names, values, strict=True))
         for step, kernel in zip(self.gradients.quantisers, quantisers, strict=True):
-            (source,), (operand, *_) = step.reads, step.makes
+            (source,), (operand, *_) = step.reads, step.results
             (told,) = [t.dtype for t in _spec(kernel).operands if t.name == source]
             if known[operand].dtype != torch_calls.result_dtype(torch, told):
                 raise ArgumentError(
@@ -183,10 +183,11 @@ class Differentiable:
                     fix=f"convert {operand}, or say its type in quantized_from",
                 )
             try:
+                _check_whole(step, kernel, {source: known[operand]})
                 made = run(kernel, {source: known[operand]})
             except ArgumentError as error:
                 raise reworded(error, [(rf"\b{source}\b", operand)]) from None
-            known |= dict(zip(step.makes, made, strict=False))  # alone it makes those of the program's own order
+            known |= dict(zip([t.name for t in _spec(kernel).results], made, strict=True))
         return run(forward, known), known
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -269,6 +270,7 @@ class Differentiable:
             if whole not in known:
                 known[whole] = self._whole(whole, kernel, named, shapes[whole])
             views[n] = parts[n].view(known[whole])
+        _check_whole(step, kernel, named)
         shape = next((shapes[n] for n in step.of if n in shapes), None)  # of what is zeroed, which has one
         made = launched(kernel, named, like=shape, outs=views)
         known |= dict(zip([t.name for t in _spec(kernel).results], made, strict=True))
@@ -294,6 +296,20 @@ class Differentiable:
                 found.append(s)
                 names |= set(s.reads)
         return found
+
+
+def _check_whole(step: Step, kernel: Kernel | Program | Launches, named: Mapping[str, Any]) -> None:
+    """Refuses tensors of which parts alone would be transformed together."""
+    for t in _spec(kernel).operands:
+        for axis, e in enumerate(() if t.scalar else t.shape):
+            number, size = step.whole.get(e.tells, 1), named[t.name].shape[axis]
+            if size % number:
+                raise ArgumentError(
+                    f"{t.name} has {size} {e.tells}, of which {number} at a time are transformed together",
+                    got=f"{e.tells} = {size}",
+                    expected=f"a multiple of {number}",
+                    fix="pad with zeros, or give a scalec.gradients.Recipe with hadamard=0",
+                )
 
 
 def _there(points: LeftOut, known: Mapping[str, Any], shape: tuple[int, ...]) -> Any:

@@ -24,8 +24,10 @@ def made(
     """
     import torch
 
-    rows, (tensor, axis) = shapes[index.of][index.axis], index.along
     device = next(v.device for v in known.values() if hasattr(v, "device"))
+    if index.kind == "seed":
+        return torch.randint(-(2**31), 2**31, (index.block,), device=device).int()
+    rows, (tensor, axis) = shapes[index.of][index.axis], index.along
     if index.points is not None:
         return _at_points(index, known, shapes, most, device)
     if index.kind == "count":

@@ -199,6 +199,11 @@ CASES = [
 ]
 
 MORE = [
+    Case("Q[m,k]:bf16 = hadamard(X[m,k] * w[k], 16)", {"m": 5, "k": 48}),
+    Case("T[k,m]:bf16 = hadamard(X[m,k] * r[m], 16); Y[m,k] = X[m,k] * w[k]", {"m": 32, "k": 5}),
+    Case(
+        "C[m,n]:bf16 = hadamard(gelu(A[m,k] @ B[n,k]), 16); S[m]:f32 = sum[n](gelu(A[m,k] @ B[n,k]))", {**MNK, "n": 40}
+    ),
     Case("S[0]:f32 = sum[m](x[m] * y[m]) * w[1]", {"m": 7}),
     Case("Z[m,j] = X[m,t[m,j]] * w[j]", {"m": 3, "j": 2, "X_1": 5}, given={"t": i((0, 4), (2, 2), (1, -1))}),
     Case("C[m,n] = T[m/2%3,n] * T[m%3,n] * U[m,n]", MN),

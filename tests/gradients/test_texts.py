@@ -247,8 +247,8 @@ def test_the_program_prints_as_one_text_with_what_each_step_reads():
 REFUSED = {
     "C[m,n]:e4m3 scale(1x128) = A[m,k] @ B[n,k]": "C is quantised, and rounding has no gradient",
     "C[m,n]:e4m3 = A[m,k] @ B[n,k]": "C is quantised, and rounding has no gradient",
-    "Q[m,k]:bf16 = hadamard(X[m,k] * y[m,k], 16)": "Q is transformed",
-    "Q[m,k]:bf16 = stochastic(X[m,k] * y[m,k], s[0])": "Q is rounded by chance",
+    "Q[m,k]:mxfp8 = stochastic(X[m,k] * y[m,k], s[0])": "Q is quantised, and rounding has no gradient",
+    "Q[m,k]:e4m3 scale(1x128 of M[m,k/128]) = X[m,k]": "Q is scaled by magnitudes that are given",
     "C[m,n]:i32 = A[m,k]:bf16 @ B[n,k]": "C is of integers and has no gradient",
     "C[m,n] = A[m,k]:i8 @ B[n,k]:i8": "no input of this program has a gradient",
     "T[m,n] = X[m,n] for n < len[m] else 2; Y[m,n] = T*w[n]": "points outside the range of n",
