@@ -88,6 +88,15 @@ def along(t: Trace, dim: str) -> tuple[str, int]:
     )
 
 
+def signs(t: Trace, dim: str) -> Read:
+    """The signs by which elements along a dimension are multiplied before they are transformed."""
+    if dim not in t.signs:
+        t.signs[dim] = Tensor(t.fresh("signs"), NOWHERE, [None], "bf16")
+        tensor, axis = along(t, dim)
+        t.indices[t.signs[dim].name] = MadeIndex("signs", dim, tensor, axis)
+    return read(t.signs[dim], of_dims((dim,)))
+
+
 def places(t: Trace, tensor: str, axis: int, i: affine.Linear, row: str, j: str) -> tuple[str, affine.Linear]:
     """The dimension of `x[n%64]`, and `n_of_x[t,j]`: an index tensor, of the n at which each element of x is read."""
     found = in_blocks(i)

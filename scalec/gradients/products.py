@@ -18,7 +18,7 @@ from scalec.frontend.affine import of_dims
 from scalec.frontend.program import Contract, Level, Quantized, Range, Read, Rounded, Statement, Subtract, Tensor, Value
 from scalec.gradients import stored
 from scalec.gradients.expressions import NOWHERE, below, bounds, factors, group_of, product, read, rewritten, times
-from scalec.gradients.places import by_group
+from scalec.gradients.places import by_group, signs
 from scalec.gradients.text import Writer, in_order
 from scalec.gradients.trace import FLOATS, Trace, order_of
 
@@ -380,7 +380,8 @@ def quantised(
         return _given(t, v, summed, element, levels)
     key = f"quantised {name} {v.index} by {order[-1]} {t.hadamard}"
     more = {"levels": levels, "hadamard": t.hadamard, "by_chance": by_chance}
-    made = t.once_made(key, f"{name}_{order[-1]}", element, index, v, **more)
+    value = times(v, signs(t, order[-1])) if t.hadamard else v
+    made = t.once_made(key, f"{name}_{order[-1]}", element, index, value, **more)
     if name in t.filled:
         t.filled[made.name] = t.filled[name]
     return read(made, index)
@@ -400,6 +401,7 @@ def _given(t: Trace, v: Read, summed: frozenset[str], element: str, levels: tupl
         axis = next(a for a, i in enumerate(v.index) if order[-1] in affine.dims(i))
         t.layouts[key] = Tensor(name, NOWHERE, [None] * len(order), element, levels or None), axis
         t.transformed[name] = t.hadamard
+        _ = t.hadamard and signs(t, order[-1])
     return read(t.layouts[key][0], of_dims(order))
 
 

@@ -8,8 +8,9 @@ from scalec.errors import ArgumentError, shown
 from scalec.formats import WHOLE
 from scalec.frontend import affine
 from scalec.frontend.affine import of_dims
-from scalec.frontend.program import Program, Read, Statement, Tensor, pads
-from scalec.gradients.expressions import below, read
+from scalec.frontend.program import Program, Read, Statement, Tensor, Value, pads
+from scalec.gradients.expressions import below, read, times
+from scalec.gradients.places import signs
 from scalec.gradients.steps import Step, names_of, whole
 from scalec.gradients.text import Writer, granularity, program
 from scalec.gradients.trace import Trace
@@ -66,14 +67,17 @@ def _quantiser(t: Trace, operand: Tensor, element: str, index: tuple[affine.Line
         if name == operand.name:
             made.append((tensor, (*index[:axis], *index[axis + 1 :], index[axis])))
     dims = tuple(d for i in index for d in affine.dims(i))
-    statements = [
-        Statement(tensor, at, dims, read(source, index), False, hadamard=t.transformed.get(tensor.name, 0))
-        for tensor, at in made
-    ]
+    statements, given = [], {source.name: "input"}
+    for tensor, at in made:
+        value: Value = read(source, index)
+        if hadamard := t.transformed.get(tensor.name, 0):
+            given[t.signs[affine.plain(at[-1]) or ""].name] = "index"
+            value = times(value, signs(t, affine.plain(at[-1]) or ""))
+        statements.append(Statement(tensor, at, dims, value, False, hadamard=hadamard))
     makes = [n for tensor, _ in made for n in names_of(tensor)]
     text = program(Writer(), statements)
-    results, reads = {tensor.name: "" for tensor, _ in made}, {source.name: "input"}
-    return Step(results, text, reads, tuple(makes), dims=dims, whole=whole(statements))
+    results = {tensor.name: "" for tensor, _ in made}
+    return Step(results, text, given, tuple(makes), dims=dims, whole=whole(statements))
 
 
 def _index(t: Trace, program: Program, name: str) -> tuple[affine.Linear, ...]:

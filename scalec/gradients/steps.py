@@ -11,6 +11,9 @@ from scalec.frontend import affine
 from scalec.frontend.affine import Linear
 from scalec.frontend.program import Statement, Tensor, scale_name
 
+SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
+"""Of elements that are transformed together: without signs what is the same in all of them would be one large one."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -48,7 +51,14 @@ class Step:
         name, made = next(iter(self.results.items()))
         own = [n for n in self.makes if n in (name, scale_name(name, 0), scale_name(name, 1))]
         lines = [x for x in self.text.splitlines() if x.partition("[")[0] in own]
-        return replace(self, results={name: made}, text="\n".join(lines), makes=tuple(own), whole={})
+        return replace(
+            self,
+            results={name: made},
+            text="\n".join(lines),
+            makes=tuple(own),
+            whole={},
+            reads=dict([*self.reads.items()][:1]),
+        )
 
 
 def whole(statements: Sequence[Statement]) -> dict[str, int]:
@@ -72,7 +82,9 @@ class MadeIndex:
             the most points of an element] of i32, the points at which each element is read by a computed index, and -1
             behind the last one; "points": [elements of each of `points.axes`, the most points of one] of i32, a
             dimension's index at each of the points at which an element is read, and -1 behind the last one; "count":
-            [elements] of i32, 0, 1, 2 and so on; "seed": [block] of i32, any numbers, others each time.
+            [elements] of i32, 0, 1, 2 and so on; "seed": [block] of i32, any numbers, others each time;
+            "signs": [elements] of bf16, 1 and -1, those of SIGNS again and again, by which is multiplied what is
+            transformed.
         source: the index tensor it is made of; of what is computed the index, as `n%64`; "count": "".
         of: the tensor that `source` is an index of, and which of its indices.
         axis: likewise; "points": the first one.
@@ -96,7 +108,7 @@ class MadeIndex:
         """The index tensors that it is made of."""
         if self.points is not None:
             return tuple(dict.fromkeys(x.tensor for i in self.points.index for x in affine.symbols(i)))
-        return () if self.kind in ("places", "count", "seed") else (self.source,)
+        return (self.source,) if self.kind in ("inverse", "offsets") else ()
 
 
 @dataclass(frozen=True)
@@ -269,6 +281,8 @@ def _made(index: MadeIndex) -> str:
         return f"where in index {axis} of {tensor} {index.source} is each element of {index.of}, and -1 behind the last"
     if index.kind == "seed":
         return f"{index.block} of i32, any, others each time"
+    if index.kind == "signs":
+        return f"{''.join('+' if x > 0 else '-' for x in SIGNS)} as 1 and -1, again and again, for each {index.source}"
     if index.kind == "count":
         return f"0, 1, 2 and so on, for each element of {index.of} along index {index.axis}"
     if index.points is not None:

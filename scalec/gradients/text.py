@@ -24,6 +24,7 @@ from scalec.frontend.program import (
     Subtract,
     Tensor,
     Value,
+    all_reads,
     scale_name,
 )
 from scalec.gradients.expressions import apply, children, number
@@ -230,7 +231,8 @@ def second_level(s: Statement) -> list[Statement]:
     if len(levels) < 2:
         return []
     most = ELEMENT_TYPES[levels[0].type].max * ELEMENT_TYPES[s.tensor.element].max / math.sqrt(s.hadamard or 1)
-    largest = Reduce(s.value.span, frozenset(), "max", apply("abs", s.value))
+    of = max((x for x in all_reads(s.value)), key=lambda x: len(x.dims))  # signs beside it change nothing
+    largest = Reduce(s.value.span, frozenset(), "max", apply("abs", of))
     zeros = (affine.constant(0),) * rank
     tensor = Tensor(scale_name(s.tensor.name, 1), s.tensor.span, [None] * rank, "f32")
     return [Statement(tensor, zeros, (), apply("/", largest, number(most)), False, s.ranges)]

@@ -116,6 +116,7 @@ class Trace:
         self.filled: dict[str, frozenset[str]] = {}  # by what is zeros outside of windows, the dimensions of these
         self.hadamard = 0  # of the product at hand, elements along its sum that are transformed together
         self.transformed: dict[str, int] = {}  # likewise, of what is given so
+        self.signs: dict[str, Tensor] = {}  # by dimension
         self.seed = ""
         self.values: dict[str, Read] = {}  # by what they are of, gradients that steps have made
 

@@ -173,7 +173,7 @@ class Differentiable:
 
         known = dict(zip(self.names, values, strict=True))
         for step, kernel in zip(self.gradients.quantisers, quantisers, strict=True):
-            (source,), (operand, *_) = step.reads, step.results
+            (source, *rest), (operand, *_) = step.reads, step.results
             (told,) = [t.dtype for t in _spec(kernel).operands if t.name == source]
             if known[operand].dtype != torch_calls.result_dtype(torch, told):
                 raise ArgumentError(
@@ -182,9 +182,12 @@ class Differentiable:
                     expected=told,
                     fix=f"convert {operand}, or say its type in quantized_from",
                 )
+            shapes = {n: tuple(v.shape) for n, v in known.items() if n not in self._scalars}
+            every = {n: made_indices.made(self.gradients.indices[n], known, shapes, self.most) for n in rest}
+            named = {t.name: {source: known[operand], **every}[t.name] for t in _spec(kernel).operands}
             try:
-                _check_whole(step, kernel, {source: known[operand]})
-                made = run(kernel, {source: known[operand]})
+                _check_whole(step, kernel, named)
+                made = run(kernel, named)
             except ArgumentError as error:
                 raise reworded(error, [(rf"\b{source}\b", operand)]) from None
             known |= dict(zip([t.name for t in _spec(kernel).results], made, strict=True))

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from scalec.frontend import affine
-from scalec.gradients.steps import MadeIndex
+from scalec.gradients.steps import SIGNS, MadeIndex
 from scalec.layouts import inverse, offsets_of, places
 
 
@@ -30,6 +30,9 @@ def made(
     rows, (tensor, axis) = shapes[index.of][index.axis], index.along
     if index.points is not None:
         return _at_points(index, known, shapes, most, device)
+    if index.kind == "signs":
+        signs = torch.tensor(SIGNS, dtype=torch.bfloat16, device=device)
+        return signs.repeat(-(-rows // len(SIGNS)))[:rows]
     if index.kind == "count":
         return torch.arange(rows, dtype=torch.int32, device=device)
     if index.kind == "inverse":

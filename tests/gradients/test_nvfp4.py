@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import scalec
 from scalec import reference
 from scalec.formats import Granularity
-from scalec.gradients import RECIPES
+from scalec.gradients import RECIPES, MadeIndex
+from scalec.gradients.steps import SIGNS
 from tests.gradients.running import Arrays, _ran, backward
 from tests.gradients.test_texts import lines
 
@@ -27,7 +29,7 @@ def test_the_text_is_the_published_recipe():
         "X_scale2[0,0]:f32 = max[m,k](abs(X_bf16[m,k])) / 2688\n"
         "X_m_scale2[0,0]:f32 = max[m,k](abs(X_bf16[m,k])) / 672\n"  # a sum of 16, over 4
         "X[m,k]:nvfp4 = X_bf16[m,k]\n"
-        "X_m[k,m]:nvfp4 = hadamard(X_bf16[m,k], 16)",
+        "X_m[k,m]:nvfp4 = hadamard(X_bf16[m,k]*signs[m], 16)",
         "W_scale2[0,0]:f32 = max[n,k](abs(W_f32[n,k]:f32)) / 2688\n"
         "W_n_scale2[0,0]:f32 = max[n,k](abs(W_f32[n,k])) / 2688\n"
         "W[n,k]:e2m1 scale(16x16:ue4m3*tensor) = W_f32[n,k]\n"
@@ -37,12 +39,14 @@ def test_the_text_is_the_published_recipe():
         "dY_n_scale2[0,0]:f32 = max[m,n](abs(dY[m,n])) / 2688\n"
         "dY_m_scale2[0,0]:f32 = max[m,n](abs(dY[m,n])) / 672\n"
         "dY_n[m,n]:nvfp4 = stochastic(dY[m,n], seed[0])\n"
-        "dY_m[n,m]:nvfp4 = stochastic(hadamard(dY[m,n], 16), seed[1])",
+        "dY_m[n,m]:nvfp4 = stochastic(hadamard(dY[m,n]*signs[m], 16), seed[1])",
         "dX[m,k] = dY_n[m,n]:nvfp4 @ W_n[k,n]:e2m1 scale(16x16:ue4m3*tensor)",
         "dW[n,k]:f32 = dY_m[n,m]:nvfp4 @ X_m[k,m]:nvfp4",
     ]
     assert g.steps[0].makes == ("dY_n", "dY_n_scale", "dY_n_scale2", "dY_m", "dY_m_scale", "dY_m_scale2")
     assert [s.whole for s in (*g.quantisers, *g.steps)] == [{"m": 16}, {}, {"m": 16}, {}, {}]
+    assert g.indices["signs"] == MadeIndex("signs", "m", "X", 0)
+    assert "# signs: +++-+------+-+-- as 1 and -1, again and again, for each m\n" in str(g)
     assert "# seed: 2 of i32, any, others each time\n" in str(g)
     alone = g.quantisers[0].first()
     assert alone.text == "X_scale2[0,0]:f32 = max[m,k](abs(X_bf16[m,k])) / 2688\nX[m,k]:nvfp4 = X_bf16[m,k]"
@@ -74,7 +78,7 @@ def made(m: int, n: int, k: int) -> tuple[scalec.gradients.Gradients, Arrays, Ar
         quantized_from={"X": "f32", "W": "f32"},
         types={"dX": "f32", "dW": "f32"},
     )
-    values: Arrays = {"X_f32": x, "W_f32": w}
+    values: Arrays = {"X_f32": x, "W_f32": w, "signs": np.resize(SIGNS, m).astype(ml_dtypes.bfloat16)}
     for s in g.quantisers:
         values |= _ran(s.text, {n: values[n] for n in s.reads}, {}, {})
     return g, values, {"x": x, "w": w, "dY": d}
@@ -85,7 +89,7 @@ def test_gradients_are_near_those_of_what_is_not_quantised_and_on_average_those_
     runs = []
     for seed in range(24):
         given = {"dY": exact["dY"], "seed": np.array([seed, seed + 1000], np.int32)}
-        runs.append(backward(g, values, {"dY": given["dY"]}, {}, {"seed": given["seed"]}))
+        runs.append(backward(g, values, {"dY": given["dY"]}, {}, {"seed": given["seed"], "signs": values["signs"]}))
 
     def off(found: np.ndarray, wanted: np.ndarray) -> float:
         return float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted))

@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import scalec  # noqa: E402
+from scalec.gradients.steps import SIGNS  # noqa: E402
 from tests.gradients.running import _ran, backward, forward  # noqa: E402
 from tests.gradients.test_nvfp4 import LINEAR  # noqa: E402
 
@@ -48,9 +49,16 @@ def test_it_is_what_the_reference_makes_of_the_texts(target: str):
         "X_bf16": x.detach().float().numpy().astype(ml_dtypes.bfloat16),
         "W_f32": w.detach().numpy(),
     }
+    values["signs"] = np.resize(SIGNS, M).astype(ml_dtypes.bfloat16)
     for s in op.gradients.quantisers:
         values |= _ran(s.text, {n: values[n] for n in s.reads}, {}, {})
-    wanted = backward(op.gradients, values, {"dY": d.float().numpy().astype(ml_dtypes.bfloat16)}, {}, {"seed": seed})
+    wanted = backward(
+        op.gradients,
+        values,
+        {"dY": d.float().numpy().astype(ml_dtypes.bfloat16)},
+        {},
+        {"seed": seed, "signs": values["signs"]},
+    )
     for found, exact in ((y, forward(op.gradients, values, {})["Y"]), (dx, wanted["X"]), (dw, wanted["W"])):
         limit = 1e-2 * np.abs(exact.astype(np.float32)).max()
         np.testing.assert_allclose(found.float().numpy(), exact.astype(np.float32), rtol=0, atol=limit)
