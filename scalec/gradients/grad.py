@@ -96,10 +96,12 @@ def grad(
     Backward(text, program, options, keeper, names).walk()
     keeper.choose()
     b = Backward(text, program, options, keeper, dict(keeper.fresh))
+    again = b.computed_again()
     b.walk()
+    b.made = [*(made for k, made in again if k.used), *b.made]
     forward, kept = keeper.forward()
     known = dict.fromkeys(b.given.values(), "gradient") | dict.fromkeys(b.indices, "index")
-    known |= dict.fromkeys((k.tensor.name for k in keeper.used()), "kept")
+    known |= dict.fromkeys((k.tensor.name for k in keeper.used() if not k.again), "kept")
     layouts = {g.name: operand for (operand, *_), (g, _) in b.layouts.items()}
     if unread := sorted(options.turned - {*layouts.values(), *options.sources}):
         expected = "an operand whose scales hold along what a gradient sums over, or with quantize; no gathered rows"

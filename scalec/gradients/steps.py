@@ -83,8 +83,9 @@ class MadeIndex:
             behind the last one; "points": [elements of each of `points.axes`, the most points of one] of i32, a
             dimension's index at each of the points at which an element is read, and -1 behind the last one; "count":
             [elements] of i32, 0, 1, 2 and so on; "seed": [block] of i32, any numbers, others each time;
-            "signs": [elements] of bf16, 1 and -1, those of SIGNS again and again, by which is multiplied what is
-            transformed.
+            "computed": [of each of `points.dims`] of i32, what stands at index `axis` of a result, and -1 where that is
+            none of its elements; "signs": [elements] of bf16, 1 and -1, those of SIGNS again and again, by which is
+            multiplied what is transformed.
         source: the index tensor it is made of; of what is computed the index, as `n%64`; "count": "".
         of: the tensor that `source` is an index of, and which of its indices.
         axis: likewise; "points": the first one.
@@ -285,6 +286,10 @@ def _made(index: MadeIndex) -> str:
         return f"{''.join('+' if x > 0 else '-' for x in SIGNS)} as 1 and -1, again and again, for each {index.source}"
     if index.kind == "count":
         return f"0, 1, 2 and so on, for each element of {index.of} along index {index.axis}"
+    if index.kind == "computed":
+        return (
+            f"{index.source} for each {','.join(index.points.dims if index.points else ())}, and -1 beyond {index.of}"
+        )
     if index.points is not None:
         return f"the {index.points.dim} where {index.source} is each element of {index.of}, and -1 behind the last"
     by = f", times {index.block}" if index.block > 1 else ""

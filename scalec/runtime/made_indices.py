@@ -57,6 +57,9 @@ def _at_points(
     sizes = {d: shapes[tensor][axis] for d, (tensor, axis) in zip(p.dims, p.along, strict=True)}
     rows, counts = [shapes[index.of][a] for a in p.axes], [sizes[d] for d in p.own]
     along = {d: torch.arange(sizes[d], device=device).reshape([-1 if x == d else 1 for x in p.own]) for d in p.own}
+    if index.kind == "computed":
+        (at,) = (_value(i, along, sizes, known) for i in p.index)
+        return torch.where((at >= 0) & (at < rows[0]), at, -1).int().contiguous()
     element, there = 0, True
     for i, count in zip(p.index, rows, strict=True):
         at = _value(i, along, sizes, known)

@@ -128,6 +128,12 @@ def _at_points(index: MadeIndex, values, dims) -> np.ndarray:
     at = index.points
     assert at is not None
     texts = [re.sub(r"size\((\w+)\)", lambda x: str(dims[x[1]]), str(i).replace("/", "//")) for i in at.index]
+    if index.kind == "computed":
+        known, made = {n: v for n, v in values.items() if np.asarray(v).dtype == np.int32}, []
+        for point in np.ndindex(*(dims[d] for d in at.dims)):
+            (x,) = (eval(text, {**known, **dict(zip(at.dims, point, strict=True))}) for text in texts)
+            made.append(x if x >= 0 else -1)
+        return np.array(made, np.int32).reshape([dims[d] for d in at.dims])
     found = {x: [] for x in np.ndindex(*(values[index.of].shape[a] for a in at.axes))}
     known = {n: v for n, v in values.items() if np.asarray(v).dtype == np.int32}
     for point in np.ndindex(*(dims[d] for d in at.own)):

@@ -103,32 +103,6 @@ def test_ragged_rows_become_a_ragged_sum():
     ]
 
 
-def test_what_has_a_range_is_not_last_in_what_is_multiplied():
-    """Copies would begin anywhere; but where groups begin at multiples of 16 bytes, or all of it at 0, they do not."""
-    ranged = "C[g,m,n] = A[m,k] @ B[n,k] for k in off[g]:off[g+1]"
-    assert lines(ranged, wrt="A") == ["B_n[k,n] = B[n,k]", "dA[m,k] = dC[g,m,n] @ B_n[k,n] for k in off[g]:off[g+1]"]
-    (step,) = lines(f"{ranged} by 8", wrt="A")
-    assert step == "dA[m,k] = dC[g,m,n] @ B[n,k] for k in off[g]:off[g+1] by 8"
-    scaled = lines(ranged.replace("@ B[n,k]", "@ B[n,k]:e4m3 scale(none, 128x128)"), wrt="A")
-    assert scaled[0] == "B_n[k,n] = B[n,k]:e4m3 scale(128x128)"
-
-
-@pytest.mark.parametrize("window", ["t in lo[q]:hi[q]", "t < q+1"])
-def test_outside_of_windows_gradients_are_zeros(window: str):
-    """So no sum has a range for each row, nor reads what no window has of a gradient."""
-    assert lines(f"L[q,t] = Q[q,d] @ K[t,d] for {window}") == [
-        f"dL_inside[q,t] = dL[q,t] for {window} else 0",
-        "dQ[q,d] = dL_inside[q,t] @ K[t,d]",
-        "dK[t,d] = dL_inside[q,t] @ Q[q,d]",
-    ]
-    quantised = lines(f"L[q,t] = Q[q,d] @ K[t,d] for {window}", wrt="Q", quantize="mxfp8")
-    assert quantised[-1] == "dQ[q,d] = dL_inside_t[q,t]:mxfp8 @ K_t[d,t]:mxfp8"
-
-
-def test_products_of_vectors_are_sums():
-    assert lines("C[m] = A[m,k] @ B[k]") == ["dA[m,k] = dC[m]*B[k]", "dB[k] = sum[m](dC[m]*A[m,k])"]
-
-
 def test_what_a_block_of_rows_is_multiplied_by_gets_a_ragged_sum_too():
     g = scalec.grad("C[m,n] = A[m,k] @ B[e[m/128],n,k]", wrt="B")
     assert g.steps[0].text == "dB[g,n,k] = dC[m,n] @ A[m,k] for m in e_off[g]:e_off[g+1] by 128"

@@ -32,6 +32,11 @@ CASES = {
         {"Q": (5, 64), "K": (24, 64), "lo": LOW, "hi": HIGH},
         lambda q, k, lo, hi: torch.where(_inside(lo, hi), q @ k.T, 0),
     ),
+    "reduced in windows": Case(
+        "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h]) for t in lo[q]:hi[q] else 0",
+        {"Q": (5, 16, 64), "K": (24, 64), "W": (5, 16), "lo": LOW, "hi": HIGH},
+        lambda q, k, w, lo, hi: torch.where(_inside(lo, hi), (torch.relu(q @ k.T) * w[..., None]).sum(1), 0),
+    ),
     "up to each row": Case(
         "L[b,q,t] = Q[b,q,d] @ K[b,t,d] for t < q+1 else 0",
         {"Q": (2, 24, 64), "K": (2, 24, 64)},
