@@ -3,6 +3,7 @@ where they were read, and the uses of one input added up."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 
@@ -229,6 +230,8 @@ def summed(
     over += sorted(groups)
     # n of `n < len[m]` before m, which the range reads
     over = sorted(over, key=lambda d: not (d in t.ranges and bounds(t.ranges[d]) & frozenset(over)))
+    if over and t.linked(frozenset(kept), s.ranges) & value.dims - {*kept, *over}:  # of groups that no result has
+        value, s = _points_apart(t, name, replace(s, value=value), frozenset(kept))
     for d in over:
         value, s = _rows_apart(t, name, replace(s, value=value), d)
     over = [d for d in over if d in value.dims]
@@ -264,12 +267,17 @@ def _rows_apart(t: Trace, name: str, s: Share, d: str) -> tuple[Value, Share]:
     """What is summed over `d`; where the ranges of other indices read `d`, as `n < len[d]`, a tensor of it, with zeros
     outside: no kernel sums what each term has another range of."""
     read_by = {x for x in s.value.dims - s.done if x in t.ranges and d in bounds(t.ranges[x])}
-    if not read_by or any(isinstance(x, (Contract, Reduce)) for x in below(s.value)):
+    return _points_apart(t, name, s, read_by) if read_by else (s.value, s)
+
+
+def _points_apart(t: Trace, name: str, s: Share, ranged: Iterable[str]) -> tuple[Value, Share]:
+    """What is computed at each point, if it is elementwise, as a tensor with zeros outside of the ranges of these."""
+    if any(isinstance(x, (Contract, Reduce)) for x in below(s.value)):
         return s.value, s
     groups = t.linked(s.value.dims, s.ranges)  # of which a row has one
     dims = tuple(x for x in in_order(s.value) if x not in groups)
     rows = t.emit(t.fresh(f"{name}_{''.join(dims)}"), "f32", of_dims(dims), s.value, ranges=s.ranges, ranged=True)
-    return read(rows, of_dims(dims)), replace(s, done=s.done | read_by)
+    return read(rows, of_dims(dims)), replace(s, done=s.done | (t.ranges.keys() & frozenset(ranged)))
 
 
 def _check_ranges(t: Trace, s: Share, kept: list[str]) -> None:

@@ -54,7 +54,7 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
         dims = target.dims | t.linked(other.dims, own) & target.dims
         summed = (_dims(core) & other.dims) - dims
         t.all_there(c, c.dims - dims - t.linked(dims, own), _dims(core))
-        if summed and not isinstance(other, Subtract) and not _matrices(_dims(core), frozenset(_direct(other)), dims):
+        if summed and not isinstance(other, Subtract) and not _matrices(_dims(core), other, dims):
             made = times(behind, product(core), _operand(t, other, frozenset()))  # no product has a vector: a sum
             yield Passed(target, made, frozenset(dims | summed), own)
             continue
@@ -63,7 +63,8 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
         gradient = _gradient(t, c, core, summed, s, windows)
         second = _operand(t, other, summed)
         if summed:
-            gradient, second = (_begun(t, x, dims, own) for x in (gradient, second))
+            batch = gradient.dims & second.dims & dims
+            gradient, second = (_begun(t, x, dims, batch, own) for x in (gradient, second))
             pair = (gradient, second) if _first(target, dims, gradient, second) else (second, gradient)
             made: Value = Contract(NOWHERE, frozenset(dims), *pair)
         else:
@@ -71,9 +72,10 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
         yield Passed(target, times(behind, made), frozenset(dims), own)
 
 
-def _matrices(one: frozenset[str], other: frozenset[str], dims: frozenset[str]) -> bool:
-    """Whether each operand of a product has a dimension of the result that the other one has not itself."""
-    return bool((one - other) & dims) and bool((other - one) & dims)
+def _matrices(one: frozenset[str], second: Value, dims: frozenset[str]) -> bool:
+    """Whether each operand of a product has a dimension of the result that the other one has not; one that the second
+    has by way of memory, as m of B[e[m/128],n,k], may be the first one's."""
+    return bool((one - _direct(second)) & dims) and bool((second.dims - one) & dims)
 
 
 def _transformed(t: Trace, summed: frozenset[str], own: tuple[Range, ...]) -> int:
@@ -94,18 +96,20 @@ COPIED = 128
 """Bits at multiples of which copies begin."""
 
 
-def _begun(t: Trace, v: Value, dims: frozenset[str], own: tuple[Range, ...]) -> Value:
-    """An operand with another index last, if copies would begin at any of its last one: of which a result's range
-    does."""
+def _begun(t: Trace, v: Value, dims: frozenset[str], batch: frozenset[str], own: tuple[Range, ...]) -> Value:
+    """An operand with another index last, if its last one is a batch, or copies would begin at any of that: of which a
+    result's range does."""
     if not isinstance(v, Read) or not isinstance(v.source, Tensor) or not all(map(affine.plain, v.index)):
         return v
     tensor, last = v.source, affine.plain(v.index[-1])
     found = next((r for r in (*own, *t.ranges.values()) if r.dim == last), None)
-    if found is None or last not in dims or found.lower == affine.constant(0) or tensor.name in t.filled:
-        return v
-    bits = ELEMENT_TYPES[tensor.element].bits
-    if dict(found.promises).get("by", 1) * bits % COPIED == 0:
-        return v
+    if last is None or last not in batch:
+        if found is None or last not in dims or found.lower == affine.constant(0) or tensor.name in t.filled:
+            return v
+        bits = ELEMENT_TYPES[tensor.element].bits
+        if dict(found.promises).get("by", 1) * bits % COPIED == 0:
+            return v
+    assert last is not None
     order = (last, *(d for d in in_order(v) if d != last))
     element = tensor.element if not tensor.levels else "bf16"
     made = t.once_made(f"turned {tensor.name} {v.index}", f"{tensor.name}_{order[-1]}", element, of_dims(order), v)
@@ -158,14 +162,16 @@ def _gradient(
     value = product(core)
     alone = isinstance(value, Read) and isinstance(value.source, Tensor)
     quantises = alone and recipe is not None and bool(summed) and not windows and _turns(value, summed)  # pyright: ignore
-    as_it_is = quantises or (alone and not windows and _fits(value, element) and not _read_along(value, summed))  # pyright: ignore
+    as_it_is = alone and not windows and _lies(value) and not _read_along(value, summed)
+    as_it_is = quantises or (as_it_is and _fits(value, element))  # pyright: ignore
     if as_it_is:
         made = value
     else:
         order = order_of(c, s)
         order = tuple(d for d in order if d in value.dims)
-        name = f"{value.source.name}_rows" if alone and _read_along(value, summed) else _name(c, s)  # pyright: ignore
-        if alone and not _read_along(value, summed):
+        rows = alone and (_read_along(value, summed) or not _lies(value))
+        name = f"{value.source.name}_rows" if rows else _name(c, s)  # pyright: ignore
+        if alone and not rows:
             name = f"{value.source.name}_{'inside' if windows else element}"  # pyright: ignore
         key = f"gradient {id(c)} {Writer().value(value)}"  # of groups there is more in it
         otherwise = 0.0 if windows else None
@@ -177,6 +183,11 @@ def _gradient(
     if recipe is None or not summed:
         return made
     return quantised(t, made, summed, *recipe.gradient, by_chance=recipe.stochastic)
+
+
+def _lies(v: Value) -> bool:
+    """Whether no index of a tensor is computed: of results around gaps it is, which products do not read."""
+    return isinstance(v, Read) and all(affine.plain(i) is not None or affine.read(i) for i in v.index)
 
 
 def _fits(v: Read, element: str) -> bool:

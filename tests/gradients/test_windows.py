@@ -63,6 +63,10 @@ def test_products_that_are_reduced_in_windows_are_computed_again(at: str, otherw
         "C[g,m,n] = alpha[g] * (A[m,k] @ B[n,k]) for k in off[g]:off[g+1]",
         "Z[t,n] = sum[j](w[t,j] * Y[row[t,j],n])",
         "Y[m,n] = X[m,n] * X[m,t[m]]",
+        "C[m,n,b] = A[b,m,k] @ B[b,n,k] * w[b]",  # whose gradient has a batch last
+        "D[m, n/4*6 + n%4] = A[m,k] @ B[n,k]",  # or gaps
+        "Y[m,n] = X[m,n]*w[g] + b[g,n]*r[m] for m in off[g]:off[g+1]",  # sums over n of what each g has
+        "C[g,m,n] = A[idx[k],m] @ B[k,n] for k in off[g]:off[g+1]",
     ],
 )
 def test_texts_compile(source: str, target: str):

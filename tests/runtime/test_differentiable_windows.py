@@ -15,6 +15,8 @@ pytestmark = pytest.mark.usefixtures("ptx_alone", "on_the_emulator")
 
 LOW, HIGH, OFF = [0, 3, 9, 9, 20], [24, 8, 9, 24, 24], [0, 17, 17, 35]
 
+GROUP = [0] * 17 + [2] * 18
+
 
 def _inside(low: Any, high: Any) -> Any:
     t = torch.arange(24)
@@ -36,6 +38,16 @@ CASES = {
         "L[q,t]:f32 = sum[h](relu(Q[q,h,d] @ K[t,d]) * W[q,h]) for t in lo[q]:hi[q] else 0",
         {"Q": (5, 16, 64), "K": (24, 64), "W": (5, 16), "lo": LOW, "hi": HIGH},
         lambda q, k, w, lo, hi: torch.where(_inside(lo, hi), (torch.relu(q @ k.T) * w[..., None]).sum(1), 0),
+    ),
+    "a batch last": Case(
+        "C[m,n,b] = A[b,m,k] @ B[b,n,k]",
+        {"A": (8, 24, 64), "B": (8, 16, 64)},
+        lambda a, b: (a @ b.mT).permute(1, 2, 0),
+    ),
+    "sums of what each group has": Case(
+        "Y[m,n] = X[m,n] * w[g] + b[g,n] * r[m] for m in off[g]:off[g+1]",
+        {"X": (35, 24), "w": (3,), "b": (3, 24), "r": (35,), "off": OFF},
+        lambda x, w, b, r, off: x * w[GROUP, None] + b[GROUP] * r[:, None],
     ),
     "up to each row": Case(
         "L[b,q,t] = Q[b,q,d] @ K[b,t,d] for t < q+1 else 0",
