@@ -76,7 +76,7 @@ def test_gradients_are_those_of_autograd_in_float64(name: str, target: str):
     close(gradients(layer(*values), leaves), gradients(case.same(*exact), exact_leaves), 1.2e-2)
 
 
-@pytest.mark.once("name", "dynamic")
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["a weighted sum of rows", "a picked element, and all", "each second element"])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compiled_it_is_the_same(name: str, dynamic: bool):

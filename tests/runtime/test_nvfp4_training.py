@@ -66,6 +66,7 @@ def test_it_is_what_the_reference_makes_of_the_texts(target: str):
         assert float((found.double() - near).norm() / near.norm()) < 0.25
 
 
+@pytest.mark.thorough
 def test_each_backward_has_bits_of_its_own_and_torch_says_which():
     x, w, d = drawn()
     op = layer("sm_90a")
@@ -82,6 +83,7 @@ def test_rows_that_are_no_whole_blocks_are_refused():
         layer("sm_90a")(x, w)
 
 
+@pytest.mark.thorough
 def test_compiled_it_is_the_same():
     torch._dynamo.reset()
     x, w, d = drawn()
