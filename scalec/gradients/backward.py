@@ -27,12 +27,13 @@ from scalec.gradients.expressions import (
     read,
     times,
 )
+from scalec.gradients.kept import Kept
 from scalec.gradients.leaves import summed, write
 from scalec.gradients.outside import at_else
-from scalec.gradients.places import in_blocks
-from scalec.gradients.steps import LeftOut
+from scalec.gradients.places import along, in_blocks
+from scalec.gradients.steps import LeftOut, MadeIndex, Points
 from scalec.gradients.text import in_order
-from scalec.gradients.trace import FLOATS, Share, Trace, is_float8
+from scalec.gradients.trace import FLOATS, Made, Share, Trace, is_float8
 
 
 @dataclass
@@ -48,6 +49,21 @@ class Backward(Trace):
             if adjoint is not None and not is_number(adjoint, 0):
                 self.back(s.value, adjoint, s, frozenset(s.dims))
         write(self)
+
+    def computed_again(self) -> list[tuple[Kept, Made]]:
+        """The steps of what is not kept, though the gradient reads it."""
+        every = [k for k in (self.keeper.chosen or {}).values() if k.again]
+        return [
+            (
+                k,
+                Made(
+                    [Statement(k.tensor, of_dims(k.dims), k.dims, k.value, False, k.statement.ranges)],
+                    {k.tensor.name: ""},
+                    True,
+                ),
+            )
+            for k in every
+        ]
 
     def back(self, v: Value, adjoint: Value, s: Statement, space: frozenset[str]) -> None:
         """Passes on the gradient `adjoint` of a value of statement `s`, one at each point of `space`."""
@@ -146,6 +162,8 @@ class Backward(Trace):
         """The gradient of a result, as its index says."""
         if s.tensor.name not in self.options.results or not self.needed(s.value):
             return None
+        if any(x.outer is s for x in self.program.statements):  # a scale: what it is of is rounded
+            return None
         tensor, span = s.tensor, s.tensor.span
         if s.copies:
             what = f"{tensor.name} is scales that are copied, and has no gradient"
@@ -172,7 +190,28 @@ class Backward(Trace):
         element = tensor.element if tensor.element in FLOATS else "bf16"
         if left_out := tuple(self._left_out(s)):
             self.left_out[name] = left_out
-        return read(Tensor(name, span, list(tensor.extents), element), s.index)
+        given = read(Tensor(name, span, list(tensor.extents), element), s.index)
+        if any(affine.symbols(i) and not affine.read(i) for i in s.index):
+            at = of_dims(s.dims)
+            index = tuple(self._gathered(tensor.name, axis, i) for axis, i in enumerate(s.index))
+            given = read(self.emit(self.fresh(f"{name}_{s.dims[-1]}"), element, at, read(given.source, index)), at)
+        if not s.hadamard:
+            return given
+        at = of_dims(s.dims)  # the transform is its own transpose
+        back = self.emit(self.fresh(f"{name}_h"), element, at, given, ranged=bool(s.ranges), hadamard=s.hadamard)
+        return read(back, at)
+
+    def _gathered(self, tensor: str, axis: int, i: affine.Linear) -> affine.Linear:
+        """An index of a result, by an index tensor where it is computed of what is read from memory: t - lo[q]."""
+        if not affine.symbols(i) or affine.read(i):
+            return i
+        dims = tuple(sorted(affine.dims(i)))
+        name = self.fresh(f"{tensor}_at")
+        lengths = tuple(along(self, d) for d in dims)
+        self.indices[name] = MadeIndex(
+            "computed", str(i).replace(" ", ""), tensor, axis, points=Points((axis,), (i,), dims, lengths, "")
+        )
+        return affine.atom(affine.Symbol(name, of_dims(dims)))
 
     def _left_out(self, s: Statement) -> Iterator[LeftOut]:
         """The points of a result at which the index of one input leaves out what another one gets a gradient of."""

@@ -11,7 +11,7 @@ from scalec.formats import ELEMENT_TYPES
 from scalec.frontend.diagnostics import Source, one_of
 from scalec.frontend.names import FUNCTIONS, KEYWORDS, REDUCTIONS
 from scalec.frontend.parser import parse
-from scalec.frontend.program import Program, Scales, Statement, Tensor, scale_name
+from scalec.frontend.program import Program, Scales, Tensor, scale_name
 from scalec.frontend.resolve import Resolver
 from scalec.gradients.backward import Backward
 from scalec.gradients.joined import in_one_order, joined
@@ -19,7 +19,7 @@ from scalec.gradients.kept import Keeper
 from scalec.gradients.parts import take
 from scalec.gradients.quantisers import quantisers
 from scalec.gradients.recipes import RECIPES, Recipe
-from scalec.gradients.steps import Gradients, MadeIndex, Part, Step
+from scalec.gradients.steps import Gradients, MadeIndex, Part, Step, names_of, whole
 from scalec.gradients.trace import FLOATS, Options
 from scalec.suggestions import did_you_mean
 
@@ -67,8 +67,14 @@ def grad(
     """
     text = Source(source, name)
     program = _resolved(text)
-    if (s := next((s for s in program.statements if s.words or s.hadamard or s.largest), None)) is not None:
-        raise _has_none(text, s)
+    if (s := next((s for s in program.statements if s.largest), None)) is not None:
+        raise text.error(
+            s.tensor.span,
+            f"{s.tensor.name} is scaled by magnitudes that are given",
+            got="scale(... of M[...])",
+            expected="scales that are found",
+            fix="quantise in a program of its own, whose gradient is that of what it quantises",
+        )
     indices = _indices(program)
     made = [s.tensor.name for s in program.statements if not s.temporary]
     options = Options(
@@ -90,23 +96,25 @@ def grad(
     Backward(text, program, options, keeper, names).walk()
     keeper.choose()
     b = Backward(text, program, options, keeper, dict(keeper.fresh))
+    again = b.computed_again()
     b.walk()
+    b.made = [*(made for k, made in again if k.used), *b.made]
     forward, kept = keeper.forward()
     known = dict.fromkeys(b.given.values(), "gradient") | dict.fromkeys(b.indices, "index")
-    known |= dict.fromkeys((k.tensor.name for k in keeper.used()), "kept")
-    layouts = {g.name: operand for (operand, _), (g, _) in b.layouts.items()}
+    known |= dict.fromkeys((k.tensor.name for k in keeper.used() if not k.again), "kept")
+    layouts = {g.name: operand for (operand, *_), (g, _) in b.layouts.items()}
     if unread := sorted(options.turned - {*layouts.values(), *options.sources}):
         expected = "an operand whose scales hold along what a gradient sums over, or with quantize; no gathered rows"
         raise ArgumentError(f"turned names {unread[0]}, which no gradient reads so", got=unread[0], expected=expected)
-    known |= {n: "layout" for g, _ in b.layouts.values() for n in (g.name, scale_name(g.name, 0))}
+    known |= {n: "layout" for g, _ in b.layouts.values() for n in names_of(g)}
     known |= dict.fromkeys(parts, "part")
     steps = []
     for made in in_one_order(joined(b.made), b.fresh):
         tensors = [s.tensor for s in made.results]
-        makes = [n for t in tensors for n in (t.name, *(scale_name(t.name, i) for i in range(len(t.levels or ()))))]
+        makes = [n for t in tensors for n in names_of(t)]
         resolved = _resolved(Source(made.text, "gradient"))
         reads = {n: known.get(n, "input") for n in _names_of(resolved)}
-        step = Step(made.of, made.text, reads, tuple(makes), made.zeroed, tuple(resolved.dims))
+        step = Step(made.of, made.text, reads, tuple(makes), made.zeroed, tuple(resolved.dims), whole(made.statements))
         steps.append(step)
         known |= dict.fromkeys(step.makes, "step")
     of, views = _made_of(steps, b.indices, parts, wholes)
@@ -115,19 +123,6 @@ def grad(
     return Gradients(
         source, forward or source, kept, given, tuple(steps), of, dict(b.indices), layouts, b.left_out, made_of, views
     )
-
-
-def _has_none(text: Source, s: Statement) -> Exception:
-    """The refusal of a result that is more than an expression."""
-    what, got = "scaled by magnitudes that are given", "scale(... of M[...])"
-    fix = "quantise in a program of its own, whose gradient is that of what it quantises"
-    if s.words:
-        what, got = "rounded by chance", "stochastic(...)"
-        fix = "round in a program of its own, and take the gradient of what is rounded for that of what it was"
-    if s.hadamard:
-        what, got = "transformed", "hadamard(...)"
-        fix = "transform in a program of its own, whose gradient is its result's, transformed: hadamard(dQ[m,k], 16)"
-    return text.error(s.tensor.span, f"{s.tensor.name} is {what}", got=got, expected="an expression alone", fix=fix)
 
 
 def _made_of(

@@ -102,7 +102,11 @@ def _quantise_at_once(steps: list[Made], step: Made) -> None:
         return
     (user,), (*before, s) = users, step.statements
     made = replace(s, temporary=True)
-    results = [replace(x, value=read(made, made.index)) for x in user.statements]
+
+    def change(v: Value) -> Value | None:
+        return read(made, made.index) if isinstance(v, Read) and v.source is s.tensor else None
+
+    results = [replace(x, value=rewritten(x.value, change)) for x in user.statements]
     steps[steps.index(user)] = Made([*before, made, *results], user.of, False)
     steps.remove(step)
 
@@ -126,7 +130,8 @@ def _elementwise(step: Made) -> bool:
 
 def _quantises(step: Made) -> bool:
     """Whether a step does nothing but quantise."""
-    return _elementwise(step) and all(s.tensor.levels and isinstance(s.value, Read) for s in step.statements)
+    statements = step.statements
+    return _elementwise(step) and all(s.tensor.levels and (s.hadamard or isinstance(s.value, Read)) for s in statements)
 
 
 def _is_plain(step: Made) -> bool:

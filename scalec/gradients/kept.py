@@ -9,7 +9,7 @@ up are computed again, as no kernel has these sums by themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalec.frontend.affine import of_dims
 from scalec.frontend.program import (
@@ -40,6 +40,7 @@ class Kept:
     statement: Statement
     result: bool = False  # whether the program has it as a result anyway
     used: bool = False
+    again: bool = False  # whether a step computes it again
 
 
 class Keeper:
@@ -173,13 +174,15 @@ class Keeper:
         temporary = next(
             (t for t in self.program.statements if t.temporary and self.key(self.expanded(t.value)) == key), None
         )
-        name = self._name(f"{temporary.tensor.name if temporary else f'{s.tensor.name}_in'}_kept")
+        again = _reduced_in_windows(s, part)
+        name = temporary.tensor.name if temporary else f"{s.tensor.name}_in"
+        name = self._name(name if again else f"{name}_kept")
         element = s.tensor.element if not s.temporary and not s.tensor.levels else ""
         results = [t.tensor.element for t in self.program.statements if not t.temporary and not t.tensor.levels]
         element = element or next((e for e in results if e in ("bf16", "f16", "f32")), "bf16")
         element = "f32" if self._exact(key, v) else element if element in ("bf16", "f16", "f32") else "bf16"
         tensor = Tensor(name, (0, 0), [None] * len(order), self.types.get(name, element))
-        return Kept(v, order, tensor, temporary or s)
+        return Kept(v, order, tensor, temporary or s, again=again)
 
     def _result(self, key: str) -> Statement | None:
         """The program's result that has a value anyway."""
@@ -201,7 +204,7 @@ class Keeper:
 
     def forward(self) -> tuple[str, tuple[str, ...]]:
         """The program with what is kept as results, and their names; "" where it is the program as it is."""
-        kept = [k for k in self.used() if not k.result]
+        kept = [k for k in self.used() if not k.result and not k.again]
         if not kept:
             return "", ()
         statements = list(self.program.statements)
@@ -236,10 +239,17 @@ class Keeper:
             value = rewritten(t.value, change)
             has = frozenset(t.dims).union(*(x.dims for x in below_own(value)))
             ranges = tuple(r for r in t.ranges if bounds(r) | {r.dim} <= has)  # else it is made's
-            fields = (t.tensor, t.index, t.dims, value, t.accumulate, ranges, t.otherwise, t.temporary)
-            statements[i] = Statement(*fields)
+            statements[i] = replace(t, value=value, ranges=ranges)
         statements.insert(next((i for i, t in enumerate(statements) if _read(made, [t])), at), made)
         return made
+
+
+def _reduced_in_windows(s: Statement, part: int) -> bool:
+    """Whether a product is reduced in its own statement, whose result has windows that are filled outside, or lie at
+    computed indices: no kernel writes it there beside that."""
+    reduced = any(id(x) == part for r in below_own(s.value) if isinstance(r, Reduce) for x in below_own(r.value))
+    windows = any(group_of(r) is None and bounds(r) for r in s.ranges)
+    return reduced and windows and (s.otherwise is not None or s.index != of_dims(s.dims))
 
 
 def _read(s: Statement, every: list[Statement]) -> bool:

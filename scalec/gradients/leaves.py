@@ -3,6 +3,7 @@ where they were read, and the uses of one input added up."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 
@@ -10,8 +11,21 @@ from scalec.errors import UnsupportedError
 from scalec.frontend import affine
 from scalec.frontend.affine import of_dims
 from scalec.frontend.program import Contract, Read, Reduce, Scalar, Scales, Tensor, Value
-from scalec.gradients.expressions import NOWHERE, below, bounds, factors, number, plus, product, read, rewritten
-from scalec.gradients.places import Index, block_of, by_group, in_blocks, moved, places
+from scalec.gradients.expressions import (
+    NOWHERE,
+    apply,
+    below,
+    bounds,
+    factors,
+    minus,
+    number,
+    plus,
+    product,
+    read,
+    rewritten,
+    times,
+)
+from scalec.gradients.places import Index, block_of, by_group, in_blocks, moved, places, plainly, points
 from scalec.gradients.steps import MadeIndex
 from scalec.gradients.text import in_order, indices
 from scalec.gradients.trace import FLOATS, Share, Trace
@@ -24,39 +38,80 @@ def write(t: Trace) -> None:
             continue
         shares = t.shares[a.name]
         if isinstance(a, Tensor):
-            _check_index(a, shares)
+            shares = at_one_index(t, a, shares)
         _write_sum(t, a, shares)
 
 
-def _check_index(tensor: Tensor, shares: list[Share]) -> None:
-    index = shares[0].index
-    other = next((s.index for s in shares if s.index != index), None)
-    if other is not None:
+def at_one_index(t: Trace, tensor: Tensor, shares: list[Share]) -> list[Share]:
+    """The shares of a tensor that is read at several indices as shares at one: those of others as tensors of their own,
+    of all of its elements. An index that is the same for all points, or read from memory at one of what another index
+    has, becomes a dimension, of which each point has one: dX[m,c] = dY[m] * (1 - sign(abs(at[c] - t[m])))."""
+    several = len({s.index for s in shares}) > 1
+    if several:
+        _check_all_there(tensor, shares)
+    shares = [_each(t, tensor, s, shares) for s in shares]
+    if len({s.index for s in shares}) == 1:
+        return shares
+    every = [s.index for s in shares if plainly(s.index)]
+    to = every[0] if every else of_dims(tuple(t.fresh(x) for x in "abcdefgh"[: len(shares[0].index)]))
+    dims = frozenset(d for i in to for d in affine.dims(i))
+    found = []
+    for s in shares:
+        if s.index != to or t.ranges.keys() & (dims | s.space):
+            kept = frozenset(d for i in s.index for d in affine.dims(i))
+            t.all_there(s.value, s.space - kept - t.linked(kept, s.ranges), s.value.dims)
+            _check_spread(t, tensor, s)
+            made = summed(t, t.fresh(f"d{tensor.name}_part"), "f32", s, "", ranged=True)
+            assert isinstance(made, Read)
+            s = Share(to, read(made.source, to), dims, (), s.of, frozenset(t.ranges.keys() & dims))
+        found.append(s)
+    return found
+
+
+def _check_all_there(tensor: Tensor, shares: list[Share]) -> None:
+    """Refuses a tensor of which some index reads a part: steps that read that alone would be given more than they
+    have."""
+    part = next(
+        (
+            s.index
+            for s in shares
+            for i, e in zip(s.index, tensor.shape, strict=True)
+            if affine.extent(i) not in (None, e)
+        ),
+        None,
+    )
+    if part is not None:
+        other = next(s.index for s in shares if s.index != part)
         raise UnsupportedError(
-            f"{tensor.name} is read at two indices, and its gradient would be at both",
-            got=f"{indices(tensor.name, index)} and {indices(tensor.name, other)}",
-            expected="one way of reading it",
+            f"{tensor.name} is read at two indices, one of which is a part of it",
+            got=f"{indices(tensor.name, part)} and {indices(tensor.name, other)}",
+            expected="all of it at each index, or equal parts that are all of it, as n and n+size(n), or 2*n and 2*n+1",
             fix="pass it under two names, as views of its parts; where these share elements, add up both gradients",
         )
-    for a, i in enumerate(index):
-        others = frozenset(d for b, x in enumerate(index) if b != a for d in affine.dims(x))
-        if i == affine.constant(0):  # of one element: others read there would be a second index
+
+
+def _each(t: Trace, tensor: Tensor, s: Share, every: list[Share]) -> Share:
+    """A share whose index has no number but 0, and none of what another index has, read from memory."""
+    for axis, i in enumerate(s.index):
+        others = frozenset(d for a, x in enumerate(s.index) if a != axis for d in affine.dims(x))
+        fixed = not affine.dims(i) and not affine.sizes(i) and i.constant != 0
+        if not fixed and not (affine.read(i) and affine.dims(i) & others):
             continue
-        if both := sorted(affine.dims(i) & {affine.plain(x) for x in index}) if affine.read(i) else []:
-            raise UnsupportedError(
-                f"{tensor.name} is read at {both[0]} and at an index of {both[0]}: no program puts its gradient there",
-                got=indices(tensor.name, index),
-                expected="an index from memory that depends on no other index of the tensor",
-                fix=f"read all of {tensor.name}, times a tensor of ones and zeros, as in sum[n](X[m,n] * at[m,n]),"
-                " or leave it out of wrt",
-            )
-        if not affine.read(i) and (in_blocks(i) is None or (affine.plain(i) is None and affine.dims(i) & others)):
-            raise UnsupportedError(
-                f"{tensor.name} is read at {i}, and no program puts its gradient back there",
-                got=indices(tensor.name, index),
-                expected="plain indices, m/128%64 of an m that no other index has, or such as are read from memory",
-                fix=f"pass {tensor.name} as a view whose indices are plain, or leave it out of wrt",
-            )
+        names = [affine.plain(x.index[axis]) for x in every]
+        taken = s.value.dims | s.space | others | t.ranges.keys()
+        each = next((x for x in names if x and x not in taken), None) or t.fresh("c")
+        key = (tensor.name, axis)
+        if key not in t.counts:
+            t.counts[key] = t.fresh("at")
+            t.indices[t.counts[key]] = MadeIndex("count", "", tensor.name, axis)
+        at = of_dims((each,))
+        count = read(Tensor(t.counts[key], NOWHERE, [None], "i32"), at)
+        named: Value = number(i.constant)
+        for x in affine.symbols(i):
+            named = read(next(a for a in t.program.arguments if isinstance(a, Tensor) and a.name == x.tensor), x.index)
+        is_it = minus(number(1), apply("sign", apply("abs", minus(count, named))))
+        s = replace(s, index=_with(s.index, axis, at[0]), value=times(s.value, is_it), space=s.space | {each})
+    return s
 
 
 def _write_sum(t: Trace, a: Tensor | Scalar, shares: list[Share]) -> None:
@@ -113,7 +168,8 @@ def _part(t: Trace, name: str, s: Share) -> Value:
     index: list[affine.Linear] = []
     for i in s.index:
         at = [x for symbol in affine.symbols(i) for x in symbol.index]
-        index += at if at and all(affine.plain(x) for x in at) else of_dims(tuple(sorted(affine.dims(i))))
+        at = at if at and all(affine.plain(x) for x in at) else of_dims(tuple(sorted(affine.dims(i))))
+        index += [x for x in at if x not in index]
     return summed(t, t.fresh(f"{name}_part"), "f32", replace(s, index=tuple(index)), "")
 
 
@@ -174,6 +230,8 @@ def summed(
     over += sorted(groups)
     # n of `n < len[m]` before m, which the range reads
     over = sorted(over, key=lambda d: not (d in t.ranges and bounds(t.ranges[d]) & frozenset(over)))
+    if over and t.linked(frozenset(kept), s.ranges) & value.dims - {*kept, *over}:  # of groups that no result has
+        value, s = _points_apart(t, name, replace(s, value=value), frozenset(kept))
     for d in over:
         value, s = _rows_apart(t, name, replace(s, value=value), d)
     over = [d for d in over if d in value.dims]
@@ -209,12 +267,17 @@ def _rows_apart(t: Trace, name: str, s: Share, d: str) -> tuple[Value, Share]:
     """What is summed over `d`; where the ranges of other indices read `d`, as `n < len[d]`, a tensor of it, with zeros
     outside: no kernel sums what each term has another range of."""
     read_by = {x for x in s.value.dims - s.done if x in t.ranges and d in bounds(t.ranges[x])}
-    if not read_by or any(isinstance(x, (Contract, Reduce)) for x in below(s.value)):
+    return _points_apart(t, name, s, read_by) if read_by else (s.value, s)
+
+
+def _points_apart(t: Trace, name: str, s: Share, ranged: Iterable[str]) -> tuple[Value, Share]:
+    """What is computed at each point, if it is elementwise, as a tensor with zeros outside of the ranges of these."""
+    if any(isinstance(x, (Contract, Reduce)) for x in below(s.value)):
         return s.value, s
     groups = t.linked(s.value.dims, s.ranges)  # of which a row has one
     dims = tuple(x for x in in_order(s.value) if x not in groups)
     rows = t.emit(t.fresh(f"{name}_{''.join(dims)}"), "f32", of_dims(dims), s.value, ranges=s.ranges, ranged=True)
-    return read(rows, of_dims(dims)), replace(s, done=s.done | read_by)
+    return read(rows, of_dims(dims)), replace(s, done=s.done | (t.ranges.keys() & frozenset(ranged)))
 
 
 def _check_ranges(t: Trace, s: Share, kept: list[str]) -> None:
@@ -280,11 +343,18 @@ def _put_back(t: Trace, name: str, element: str, s: Share, of: str) -> Value:
             assert isinstance(rows, Read)
             value, index = rows, tuple(index[a] if a in scattered else i for a, i in enumerate(rows.index))
         return read(t.emit(name, element, index, value, of=of, ranges=s.ranges), index)
+    together, dims = [axes[0]], affine.dims(s.index[axes[0]])
+    for a in axes[1:] * len(axes):  # indices that have dimensions in common
+        if a not in together and affine.dims(s.index[a]) & dims:
+            together, dims = [*together, a], dims | affine.dims(s.index[a])
+    first, *more = sorted(together)
+    if more or not _alone(s.index[first]):
+        return _of_points(t, name, element, s, of, (first, *more))
     axis, row, j = axes[0], t.fresh("t"), t.fresh("j")
     symbol = next(iter(affine.symbols(s.index[axis])), None)
     dim, place = _place(t, s, axis, row, j)
     at = _with(s.index, axis, affine.atom(affine.Dim(dim)))
-    inside = None if symbol is not None or s.ranges else moved(t, s.value, dim, place)
+    inside = None if symbol is not None or s.ranges else moved(t, s.value, {dim: place})
     if inside is None:
         usual = (f"{name}_rows", element) if symbol is not None else (f"{name}_{dim}", "f32")
         rows = summed(t, t.fresh(usual[0]), usual[1], replace(s, index=at), "", ranged=True)
@@ -293,6 +363,36 @@ def _put_back(t: Trace, name: str, element: str, s: Share, of: str) -> Value:
         s = replace(s, done=s.done | t.ranges.keys() & rows.dims)
     target = _with(at, axis, affine.atom(affine.Dim(row)))
     return summed(t, name, element, replace(s, index=target, value=inside, space=inside.dims), of)
+
+
+def _alone(i: affine.Linear) -> bool:
+    """Whether the points of an index are those of one dimension, which one tensor says: of idx[m], and m/128%64."""
+    if affine.read(i):
+        (symbol,) = affine.symbols(i)
+        return len(symbol.index) == 1 and affine.plain(symbol.index[0]) is not None
+    return in_blocks(i) is not None
+
+
+def _of_points(t: Trace, name: str, element: str, s: Share, of: str, axes: tuple[int, ...]) -> Read:
+    """The sum over the points at which each element is read by indices that have dimensions in common, or one that has
+    several of these."""
+    rows, j = tuple(t.fresh(x) for x in ("abcde"[: len(axes)] if len(axes) > 1 else "t")), t.fresh("j")
+    to = points(t, s, axes, rows, j)
+    others = [i for a, i in enumerate(s.index) if a not in axes]
+    inside = None if s.ranges or _over_what(t, s) else moved(t, s.value, to)
+    if inside is None:
+        index = (*of_dims(tuple(to)), *others)
+        made = summed(t, t.fresh(f"{name}_rows"), "f32", replace(s, index=index), "", ranged=True)
+        assert isinstance(made, Read)
+        others = list(made.index[len(to) :])
+        inside = read(made.source, (*to.values(), *others))
+        s = replace(s, done=s.done | t.ranges.keys() & made.dims)
+    target = others
+    for a, row in zip(axes, rows, strict=True):
+        target.insert(a, affine.atom(affine.Dim(row)))
+    made = summed(t, name, element, replace(s, index=tuple(target), value=inside, space=inside.dims), of)
+    assert isinstance(made, Read)
+    return made
 
 
 def _once(t: Trace, i: affine.Linear) -> bool:
@@ -309,15 +409,7 @@ def _place(t: Trace, s: Share, axis: int, row: str, j: str) -> tuple[str, affine
     symbol = next(iter(affine.symbols(s.index[axis])), None)
     if symbol is None:
         return places(t, s.of, axis, s.index[axis], row, j)
-    dim = affine.plain(symbol.index[0]) if len(symbol.index) == 1 else None
-    if dim is None:
-        once = f"once={{'{symbol.tensor}'}}, if it names each row once at most"
-        raise UnsupportedError(
-            f"{s.of} is read at {symbol}, and rows of its gradient may meet",
-            got=f"an index of {' and '.join(map(str, symbol.index))}",
-            expected="one of a plain index, as idx[m]",
-            fix=once if all(map(affine.plain, symbol.index)) else "pass the rows that it names, or leave it out of wrt",
-        )
+    dim = affine.plain(symbol.index[0]) or ""
     inverse = f"{symbol.tensor}_inv"
     made = MadeIndex("inverse", symbol.tensor, s.of, axis)
     if t.indices.setdefault(inverse, made) != made:

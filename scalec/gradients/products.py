@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from scalec.formats import ELEMENT_TYPES, WHOLE, Granularity
 from scalec.frontend import affine
 from scalec.frontend.affine import of_dims
 from scalec.frontend.program import (
@@ -28,8 +29,8 @@ from scalec.frontend.program import (
     Value,
 )
 from scalec.gradients import stored
-from scalec.gradients.expressions import NOWHERE, below, factors, product, read, rewritten, times
-from scalec.gradients.places import by_group
+from scalec.gradients.expressions import NOWHERE, below, bounds, factors, group_of, product, read, rewritten, times
+from scalec.gradients.places import by_group, signs
 from scalec.gradients.text import Writer, in_order
 from scalec.gradients.trace import FLOATS, Trace, order_of
 
@@ -65,14 +66,68 @@ def back(t: Trace, c: Contract, adjoint: Value, s: Statement) -> Iterator[Passed
         dims = target.dims | t.linked(other.dims, own) & target.dims
         summed = (_dims(core) & other.dims) - dims
         t.all_there(c, c.dims - dims - t.linked(dims, own), _dims(core))
-        gradient = _gradient(t, c, core, summed, s)
+        if summed and not _matrices(_dims(core), other, dims):
+            made = times(
+                behind, product(core), _operand(t, other, frozenset(), multiplied(c))
+            )  # no product has a vector: a sum
+            yield Passed(target, made, frozenset(dims | summed), own)
+            continue
+        t.hadamard = _transformed(t, summed, own) if mine is c.right else 0
+        windows = _windows(t, _dims(core), other.dims, dims)
+        gradient = _gradient(t, c, core, summed, s, windows)
         second = _operand(t, other, summed, multiplied(c))
         if summed:
+            batch = gradient.dims & second.dims & dims
+            gradient, second = (_begun(t, x, dims, batch, own) for x in (gradient, second))
             pair = (gradient, second) if _first(target, dims, gradient, second) else (second, gradient)
             made: Value = Contract(NOWHERE, frozenset(dims), *pair)
         else:
             made = times(gradient, second)
         yield Passed(target, times(behind, made), frozenset(dims), own)
+
+
+def _matrices(one: frozenset[str], second: Value, dims: frozenset[str]) -> bool:
+    """Whether each operand of a product has a dimension of the result that the other one has not; one that the second
+    has by way of memory, as m of B[e[m/128],n,k], may be the first one's."""
+    return bool((one - _direct(second)) & dims) and bool((second.dims - one) & dims)
+
+
+def _transformed(t: Trace, summed: frozenset[str], own: tuple[Range, ...]) -> int:
+    """Elements along a product's sum that both operands have transformed together: whole ones of a range alone."""
+    size = t.options.recipe.hadamard if t.options.recipe is not None else 0
+    ranges = [r for r in (*own, *t.ranges.values()) if r.dim in summed]
+    return size if size and all(dict(r.promises).get("by", 1) % size == 0 for r in ranges) else 0
+
+
+def _windows(t: Trace, one: frozenset[str], other: frozenset[str], dims: frozenset[str]) -> list[Range]:
+    """The ranges of a product's dimensions that no kernel has along a sum: lo[q]:hi[q], and those up to q + 1, where q
+    is no batch. Its gradient is zeros outside of them instead."""
+    batch = one & other & dims
+    return [r for r in t.ranges.values() if r.dim in one and group_of(r) is None and bounds(r) & one - batch]
+
+
+COPIED = 128
+"""Bits at multiples of which copies begin."""
+
+
+def _begun(t: Trace, v: Value, dims: frozenset[str], batch: frozenset[str], own: tuple[Range, ...]) -> Value:
+    """An operand with another index last, if its last one is a batch, or copies would begin at any of that: of which a
+    result's range does."""
+    if not isinstance(v, Read) or not isinstance(v.source, Tensor) or not all(map(affine.plain, v.index)):
+        return v
+    tensor, last = v.source, affine.plain(v.index[-1])
+    found = next((r for r in (*own, *t.ranges.values()) if r.dim == last), None)
+    if last is None or last not in batch:
+        if found is None or last not in dims or found.lower == affine.constant(0) or tensor.name in t.filled:
+            return v
+        bits = ELEMENT_TYPES[tensor.element].bits
+        if dict(found.promises).get("by", 1) * bits % COPIED == 0:
+            return v
+    assert last is not None
+    order = (last, *(d for d in in_order(v) if d != last))
+    element = tensor.element if not tensor.levels else "bf16"
+    made = t.once_made(f"turned {tensor.name} {v.index}", f"{tensor.name}_{order[-1]}", element, of_dims(order), v)
+    return read(made, of_dims(order))
 
 
 def _dims(core: list[Value]) -> frozenset[str]:
@@ -112,28 +167,41 @@ def multiplied(c: Contract) -> str:
     return "bf16"
 
 
-def _gradient(t: Trace, c: Contract, core: list[Value], summed: frozenset[str], s: Statement) -> Read:
-    """The gradient of a contraction as an operand: dC itself, or what a step makes of it."""
+def _gradient(
+    t: Trace, c: Contract, core: list[Value], summed: frozenset[str], s: Statement, windows: list[Range]
+) -> Read:
+    """The gradient of a contraction as an operand: dC itself, or what a step makes of it, with zeros outside of
+    windows."""
     element, recipe = multiplied(c), t.options.recipe
     value = product(core)
     alone = isinstance(value, Read) and isinstance(value.source, Tensor)
-    quantises = alone and recipe is not None and bool(summed) and _turns(value, summed)  # pyright: ignore
-    as_it_is = quantises or (alone and _fits(value, element) and not _read_along(value, summed))  # pyright: ignore
+    quantises = alone and recipe is not None and bool(summed) and not windows and _turns(value, summed)  # pyright: ignore
+    as_it_is = alone and not windows and _lies(value) and not _read_along(value, summed)
+    as_it_is = quantises or (as_it_is and _fits(value, element))  # pyright: ignore
     if as_it_is:
         made = value
     else:
         order = order_of(c, s)
         order = tuple(d for d in order if d in value.dims)
-        name = f"{value.source.name}_rows" if alone and _read_along(value, summed) else _name(c, s)  # pyright: ignore
-        if alone and not _read_along(value, summed):
-            name = f"{value.source.name}_{element}"  # pyright: ignore
+        rows = alone and (_read_along(value, summed) or not _lies(value))
+        name = f"{value.source.name}_rows" if rows else _name(c, s)  # pyright: ignore
+        if alone and not rows:
+            name = f"{value.source.name}_{'inside' if windows else element}"  # pyright: ignore
         key = f"gradient {id(c)} {Writer().value(value)}"  # of groups there is more in it
-        tensor = t.once_made(key, name, element, of_dims(order), value)
+        otherwise = 0.0 if windows else None
+        tensor = t.once_made(key, name, element, of_dims(order), value, otherwise=otherwise)
+        if windows:
+            t.filled[tensor.name] = frozenset(r.dim for r in windows)
         made = read(tensor, of_dims(order))
     assert isinstance(made, Read)
     if recipe is None or not summed:
         return made
-    return quantised(t, made, summed, *recipe.gradient)
+    return quantised(t, made, summed, *recipe.gradient, by_chance=recipe.stochastic)
+
+
+def _lies(v: Value) -> bool:
+    """Whether no index of a tensor is computed: of results around gaps it is, which products do not read."""
+    return isinstance(v, Read) and all(affine.plain(i) is not None or affine.read(i) for i in v.index)
 
 
 def _fits(v: Read, element: str) -> bool:
@@ -299,6 +367,8 @@ def _rescaled(t: Trace, v: Read, summed: frozenset[str], element: str) -> Read:
         return v if recipe is None else quantised(t, v, summed, *recipe.operand)
     if not _read_along(v, summed) and stored.as_it_is(tensor, v.index, summed):
         return _given(t, v, summed, tensor.element) if tensor.name in t.options.turned else v
+    if recipe is not None and recipe.both and not t.hadamard and _square(v) and not _read_along(v, summed):
+        return _given(t, v, summed, tensor.element)
     if recipe is None or not _turns(v, summed):
         order, kind = tuple(in_order(v)), _made(element)
         name = f"{tensor.name}_rows" if _read_along(v, summed) else f"{tensor.name}_{kind}"
@@ -337,7 +407,22 @@ def _less(t: Trace, v: Subtract) -> Subtract:
     return replace(v, values=values, zeros=zeros, dims=values.dims)
 
 
-def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales, less: Subtract | None = None) -> Read:
+def _square(v: Read) -> bool:
+    """Whether blocks of scales are the same along each index: another order of them is no other rounding."""
+    assert isinstance(v.source, Tensor)
+    return all(len(set(level.block[-2:])) == 1 and level.layout == "row" for level in v.source.levels or ())
+
+
+def quantised(
+    t: Trace,
+    v: Read,
+    summed: frozenset[str],
+    element: str,
+    scales: Granularity,
+    *,
+    by_chance: bool = False,
+    less: Subtract | None = None,
+) -> Read:
     """`v` in `element`, contiguous along what is summed, with blocks along that; `less` its zero points."""
     order, recipe = _order(v, summed), t.options.recipe
     block = (1,) * (len(order) - len(scales.block)) + tuple(scales.block)
@@ -345,12 +430,18 @@ def quantised(t: Trace, v: Read, summed: frozenset[str], element: str, scales, l
     name = name if all(map(affine.plain, v.index)) else f"{name}_rows"
     turned = recipe.turned if recipe is not None and order[-1] not in affine.dims(v.index[-1]) else ""
     levels = (Level(block, scales.type, turned or scales.layout),)
+    if recipe is not None and recipe.second:
+        levels = (*levels, Level((WHOLE,) * len(order), "f32", "row"))
     index = of_dims(order)
     both = recipe is not None and recipe.both and isinstance(v.source, Tensor) and v.source.levels
     if less is None and not _read_along(v, summed) and (both or name in t.options.turned | t.options.sources.keys()):
         return _given(t, v, summed, element, levels)
-    key = f"quantised {name} {v.index} by {order[-1]}" + (Writer().value(less) if less is not None else "")
-    made = t.once_made(key, f"{name}_{order[-1]}", element, index, less or v, levels=levels)
+    key = f"quantised {name} {v.index} by {order[-1]} {t.hadamard}" + (Writer().value(less) if less is not None else "")
+    more = {"levels": levels, "hadamard": t.hadamard, "by_chance": by_chance}
+    value = times(less or v, signs(t, order[-1])) if t.hadamard else less or v
+    made = t.once_made(key, f"{name}_{order[-1]}", element, index, value, **more)
+    if name in t.filled:
+        t.filled[made.name] = t.filled[name]
     return read(made, index)
 
 
@@ -363,10 +454,12 @@ def _given(t: Trace, v: Read, summed: frozenset[str], element: str, levels: tupl
         if None in at or at[-1] == order[-1]:
             return v
         levels = tuple(replace(x, block=tuple(x.block[at.index(d)] for d in order)) for x in tensor.levels or ())
-    if (key := (tensor.name, order[-1])) not in t.layouts:
+    if (key := (tensor.name, order[-1], t.hadamard)) not in t.layouts:
         name = t.fresh(f"{tensor.name}_{order[-1]}")
         axis = next(a for a, i in enumerate(v.index) if order[-1] in affine.dims(i))
         t.layouts[key] = Tensor(name, NOWHERE, [None] * len(order), element, levels or None), axis
+        t.transformed[name] = t.hadamard
+        _ = t.hadamard and signs(t, order[-1])
     return read(t.layouts[key][0], of_dims(order))
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scalec.errors import ArgumentError, shown
+from scalec.formats import WHOLE
 from scalec.frontend import affine
 from scalec.frontend.affine import of_dims
-from scalec.frontend.program import Program, Read, Statement, Tensor, pads, scale_name
-from scalec.gradients.expressions import below, read
-from scalec.gradients.steps import Step
-from scalec.gradients.text import Writer
+from scalec.frontend.program import Program, Read, Statement, Tensor, Value, pads
+from scalec.gradients.expressions import below, read, times
+from scalec.gradients.places import signs
+from scalec.gradients.steps import Step, names_of, whole
+from scalec.gradients.text import Writer, granularity, program
 from scalec.gradients.trace import Trace
 
 TYPES = ("bf16", "f16", "f32")
@@ -40,14 +42,14 @@ def quantisers(t: Trace, given: Mapping[str, str], forward: Program) -> tuple[St
             raise ArgumentError(
                 f"quantized_from gives {name}: {shown(element)}", got=shown(element), expected=", ".join(TYPES)
             )
-        if len(operands[name].levels or ()) > 1:
+        tensor = operands[name]
+        if any(set(level.block) != {WHOLE} or level.type != "f32" for level in (tensor.levels or ())[1:]):
             raise ArgumentError(
-                f"{name} has scales of two levels, the second of which is given",
-                got=f"quantized_from={{'{name}': '{element}'}}",
-                expected="an operand with scales of one level",
+                f"{name} has scales of two levels, the second of which is not one f32",
+                got=granularity(tensor.levels or (), of_dims("abcdefgh"[: len(tensor.extents)])),
+                expected="scales of one level, or times tensor, as 1x16:ue4m3*tensor",
                 fix=f"quantise {name} before, by scalec.quantize or a program of its own",
             )
-        tensor = operands[name]
         if any(pads(tensor, level) for level in tensor.levels or ()):
             raise ArgumentError(
                 f"{name} has blocks, or tiles, of scales for each of groups that are apart",
@@ -61,15 +63,21 @@ def quantisers(t: Trace, given: Mapping[str, str], forward: Program) -> tuple[St
 def _quantiser(t: Trace, operand: Tensor, element: str, index: tuple[affine.Linear, ...]) -> Step:
     source = Tensor(t.fresh(f"{operand.name}_{element}"), operand.span, list(operand.extents), element)
     made = [(operand, index)]
-    for (name, _), (tensor, axis) in t.layouts.items():
+    for (name, *_), (tensor, axis) in t.layouts.items():
         if name == operand.name:
             made.append((tensor, (*index[:axis], *index[axis + 1 :], index[axis])))
     dims = tuple(d for i in index for d in affine.dims(i))
-    writer = Writer()
-    statements = [Statement(tensor, at, dims, read(source, index), False) for tensor, at in made]
-    makes = [n for tensor, _ in made for n in (tensor.name, scale_name(tensor.name, 0))]
-    text = "\n".join(map(writer.statement, statements))
-    return Step({tensor.name: "" for tensor, _ in made}, text, {source.name: "input"}, tuple(makes), dims=dims)
+    statements, given = [], {source.name: "input"}
+    for tensor, at in made:
+        value: Value = read(source, index)
+        if hadamard := t.transformed.get(tensor.name, 0):
+            given[t.signs[affine.plain(at[-1]) or ""].name] = "index"
+            value = times(value, signs(t, affine.plain(at[-1]) or ""))
+        statements.append(Statement(tensor, at, dims, value, False, hadamard=hadamard))
+    makes = [n for tensor, _ in made for n in names_of(tensor)]
+    text = program(Writer(), statements)
+    results = {tensor.name: "" for tensor, _ in made}
+    return Step(results, text, given, tuple(makes), dims=dims, whole=whole(statements))
 
 
 def _index(t: Trace, program: Program, name: str) -> tuple[affine.Linear, ...]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalec.errors import ArgumentError
+from scalec.frontend import affine
+from scalec.frontend.affine import Linear
+from scalec.frontend.program import Statement, Tensor, scale_name
+
+SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
+"""Of elements that are transformed together: without signs what is the same in all of them would be one large one."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,8 @@ class Step:
         makes: the names of what its kernel returns: each result, and the scales of a quantised one behind it.
         zeroed: whether its result is given as zeros: the elements that it does not write have no gradient.
         dims: its dimensions; those of the program have their names.
+        whole: by dimension, of what number its size has to be a multiple, so that all that is transformed together is
+            there.
     """
 
     results: Mapping[str, str]
@@ -30,6 +38,7 @@ class Step:
     makes: tuple[str, ...]
     zeroed: bool = False
     dims: tuple[str, ...] = ()
+    whole: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def of(self) -> tuple[str, ...]:
@@ -37,9 +46,29 @@ class Step:
         return tuple(x for x in self.results.values() if x)
 
     def first(self) -> Step:
-        """What makes the first of a quantiser's results alone: each has a line of the text, and scales."""
+        """What makes the first of a quantiser's results alone: each has a line of the text, and scales, whose second
+        level has another line."""
         name, made = next(iter(self.results.items()))
-        return replace(self, results={name: made}, text=self.text.partition("\n")[0], makes=self.makes[:2])
+        own = [n for n in self.makes if n in (name, scale_name(name, 0), scale_name(name, 1))]
+        lines = [x for x in self.text.splitlines() if x.partition("[")[0] in own]
+        return replace(
+            self,
+            results={name: made},
+            text="\n".join(lines),
+            makes=tuple(own),
+            whole={},
+            reads=dict([*self.reads.items()][:1]),
+        )
+
+
+def whole(statements: Sequence[Statement]) -> dict[str, int]:
+    """By dimension, what some statements transform together along it."""
+    return {affine.plain(s.index[-1]) or "": s.hadamard for s in statements if s.hadamard}
+
+
+def names_of(tensor: Tensor) -> list[str]:
+    """A tensor and its scales."""
+    return [tensor.name, *(scale_name(tensor.name, i) for i in range(len(tensor.levels or ())))]
 
 
 @dataclass(frozen=True)
@@ -51,10 +80,15 @@ class MadeIndex:
             behind the last place; "offsets": [groups + 1] of i32, where the points of each group begin, of a `source`
             that has groups in their order (points that belong to none are behind the last group); "places": [elements,
             the most points of an element] of i32, the points at which each element is read by a computed index, and -1
-            behind the last one.
-        source: the index tensor it is made of; "places": the computed index, as `n%64`.
+            behind the last one; "points": [elements of each of `points.axes`, the most points of one] of i32, a
+            dimension's index at each of the points at which an element is read, and -1 behind the last one; "count":
+            [elements] of i32, 0, 1, 2 and so on; "seed": [block] of i32, any numbers, others each time;
+            "computed": [of each of `points.dims`] of i32, what stands at index `axis` of a result, and -1 where that is
+            none of its elements; "signs": [elements] of bf16, 1 and -1, those of SIGNS again and again, by which is
+            multiplied what is transformed.
+        source: the index tensor it is made of; of what is computed the index, as `n%64`; "count": "".
         of: the tensor that `source` is an index of, and which of its indices.
-        axis: likewise.
+        axis: likewise; "points": the first one.
         block: "offsets": how many points each entry of `source` is for; "places": by what a point is divided.
         along: "offsets" and "places": an input or a result, and which of its indices has as many elements as there are
             points.
@@ -68,6 +102,42 @@ class MadeIndex:
     block: int = 1
     along: tuple[str, int] = ("", 0)
     modulus: int = 0
+    points: Points | None = None
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The index tensors that it is made of."""
+        if self.points is not None:
+            return tuple(dict.fromkeys(x.tensor for i in self.points.index for x in affine.symbols(i)))
+        return (self.source,) if self.kind in ("inverse", "offsets") else ()
+
+
+@dataclass(frozen=True)
+class Points:
+    """At which points the elements of a tensor are read, by indices that have dimensions in common.
+
+    Attributes:
+        axes: these indices of the tensor.
+        index: what stands there, for each of `axes`.
+        dims: the dimensions that they have, in an order, and those whose size they read.
+        along: for each of `dims` an input or a result, and which of its indices has as many elements.
+        dim: the one whose indices the tensor has.
+        times: of what is computed, how many points (of `period` points) read one element at most.
+        period: after how many points what is computed begins again, 0: never.
+    """
+
+    axes: tuple[int, ...]
+    index: tuple[Linear, ...]
+    dims: tuple[str, ...]
+    along: tuple[tuple[str, int], ...]
+    dim: str
+    times: int = 1
+    period: int = 0
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The dimensions that a point has."""
+        return tuple(d for d in self.dims if any(d in affine.dims(i) for i in self.index))
 
 
 @dataclass(frozen=True)
@@ -210,5 +280,17 @@ def _made(index: MadeIndex) -> str:
     if index.kind == "places":
         tensor, axis = index.along
         return f"where in index {axis} of {tensor} {index.source} is each element of {index.of}, and -1 behind the last"
+    if index.kind == "seed":
+        return f"{index.block} of i32, any, others each time"
+    if index.kind == "signs":
+        return f"{''.join('+' if x > 0 else '-' for x in SIGNS)} as 1 and -1, again and again, for each {index.source}"
+    if index.kind == "count":
+        return f"0, 1, 2 and so on, for each element of {index.of} along index {index.axis}"
+    if index.kind == "computed":
+        return (
+            f"{index.source} for each {','.join(index.points.dims if index.points else ())}, and -1 beyond {index.of}"
+        )
+    if index.points is not None:
+        return f"the {index.points.dim} where {index.source} is each element of {index.of}, and -1 behind the last"
     by = f", times {index.block}" if index.block > 1 else ""
     return f"where in {index.source}, whose groups follow in order, each of them begins{by}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from scalec.errors import UnsupportedError
-from scalec.formats import FORMATS, WHOLE
+from scalec.formats import ELEMENT_TYPES, FORMATS, WHOLE
 from scalec.frontend import affine, words
 from scalec.frontend.program import (
     Apply,
@@ -23,8 +24,10 @@ from scalec.frontend.program import (
     Subtract,
     Tensor,
     Value,
+    all_reads,
+    scale_name,
 )
-from scalec.gradients.expressions import children
+from scalec.gradients.expressions import apply, children, number
 from scalec.gradients.steps import Part
 
 SUM, PRODUCT, UNARY, MATMUL, POWER, ATOM = range(6)
@@ -89,6 +92,9 @@ class Writer:
     def statement(self, s: Statement, extra: str = "") -> str:
         """A statement, with its ranges and what is to follow."""
         right = self.value(s.value)
+        right = f"hadamard({right}, {s.hadamard})" if s.hadamard else right
+        if s.words:
+            right = f"stochastic({', '.join([right, *map(index, s.words)])})"
         sign = "+=" if s.accumulate else "="
         return f"{indices(s.tensor.name, s.index)}{self._of_result(s)} {sign} {right}{ranges(s)}{extra}"
 
@@ -211,6 +217,28 @@ class Writer:
 
     def _sign(self, name: str, xs: Sequence[Value]) -> str:
         return f" {name} " if any(isinstance(x, (Contract, Apply, Reduce)) for x in xs) else name
+
+
+def program(writer: Writer, statements: Sequence[Statement]) -> str:
+    """Statements, with those that find the second level of scales of their results before these."""
+    temporary = [s for s in statements if s.temporary]
+    others = [s for s in statements if not s.temporary]
+    found = [x for s in others for x in second_level(s)]
+    return "\n".join(map(writer.statement, (*temporary, *found, *others)))
+
+
+def second_level(s: Statement) -> list[Statement]:
+    """What finds the second level of a result's scales: its largest magnitude over what a scale of a block times an
+    element is at most. A transform makes one as many times as large as the root of what is added."""
+    levels, rank = s.tensor.levels or (), len(s.index)
+    if len(levels) < 2:
+        return []
+    most = ELEMENT_TYPES[levels[0].type].max * ELEMENT_TYPES[s.tensor.element].max / math.sqrt(s.hadamard or 1)
+    of = max((x for x in all_reads(s.value)), key=lambda x: len(x.dims))  # signs beside it change nothing
+    largest = Reduce(s.value.span, frozenset(), "max", apply("abs", of))
+    zeros = (affine.constant(0),) * rank
+    tensor = Tensor(scale_name(s.tensor.name, 1), s.tensor.span, [None] * rank, "f32")
+    return [Statement(tensor, zeros, (), apply("/", largest, number(most)), False, s.ranges)]
 
 
 def in_order(v: Value) -> list[str]:

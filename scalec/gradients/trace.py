@@ -30,7 +30,7 @@ from scalec.gradients.expressions import below, bounds, children, group_of, read
 from scalec.gradients.kept import Keeper, below_own
 from scalec.gradients.recipes import Recipe
 from scalec.gradients.steps import LeftOut, MadeIndex
-from scalec.gradients.text import Writer, in_order
+from scalec.gradients.text import Writer, in_order, program
 
 FLOATS = ("bf16", "f16", "f32", "tf32")
 NAMED = 10
@@ -87,7 +87,7 @@ class Made:
 
     @property
     def text(self) -> str:
-        return "\n".join(map(Writer().statement, self.statements))
+        return program(Writer(), self.statements)
 
 
 @dataclass
@@ -109,9 +109,15 @@ class Trace:
         self.ranges = self._ranges()
         self.cancelled = cancelled(s for s in self.program.statements if s.tensor.name in self.options.results)
         self.at_hand: dict[str, Tensor] = {}  # by what they are, tensors that steps have made
+        self.counts: dict[tuple[str, int], str] = {}  # by tensor and index, what counts its elements along that
         self.rows: dict[tuple[str, int], str] = {}  # by tensor and index, what all of it is counted by
         # by operand and index, those that are given along that too, and which of the operand's indices that is
-        self.layouts: dict[tuple[str, str], tuple[Tensor, int]] = {}
+        self.layouts: dict[tuple[str, str, int], tuple[Tensor, int]] = {}
+        self.filled: dict[str, frozenset[str]] = {}  # by what is zeros outside of windows, the dimensions of these
+        self.hadamard = 0  # of the product at hand, elements along its sum that are transformed together
+        self.transformed: dict[str, int] = {}  # likewise, of what is given so
+        self.signs: dict[str, Tensor] = {}  # by dimension
+        self.seed = ""
         self.values: dict[str, Read] = {}  # by what they are of, gradients that steps have made
 
     def all_there(self, v: Value, over: frozenset[str], has: frozenset[str]) -> None:
@@ -153,9 +159,13 @@ class Trace:
         levels: tuple = (),
         ranged: bool = False,
         done: frozenset[str] = frozenset(),
+        otherwise: float | None = None,
+        hadamard: int = 0,
+        by_chance: bool = False,
     ) -> Tensor:
         """A step of one statement; what it makes. `ranged`: later steps read it outside of its ranges too. `done`: the
-        dimensions whose ranges steps before have had."""
+        dimensions whose ranges steps before have had. `otherwise`: what it is outside of its ranges. `hadamard`:
+        elements that are transformed together before. `by_chance`: whether it is rounded so."""
         element = "f32" if element == "tf32" else element  # as which it is stored
         tensor = Tensor(name, (0, 0), [None] * len(index), element, levels or None)
         if self.keeper.chosen is None:
@@ -164,7 +174,11 @@ class Trace:
         kept = frozenset(d for i in index for d in affine.dims(i))
         value = self._numbers_apart(self._at_hand(self.keeper.of(value)), kept)
         used = kept | {d for x in below(value) for d in x.dims}
-        found, ranged = self._attached(used, kept, ranges, value, done), bool(of) or ranged
+        sides = [side for x in below(value) if isinstance(x, Contract) for side in (x.left, x.right)]
+        for side in (x for x in sides if isinstance(x, Read)):
+            done |= self.filled.get(side.source.name, frozenset()) if isinstance(side.source, Tensor) else frozenset()
+        ranged = bool(of) or ranged or otherwise is not None or len(levels) > 1
+        found = self._attached(used, kept, ranges, value, done, all_of=len(levels) > 1)
         apart = self._apart(value)
         left = (r for r in found if r.dim not in apart and (ranged or self._must(r, value, kept)))
         attached = (*left, *apart.values())
@@ -175,8 +189,10 @@ class Trace:
         if not of and not levels and element != "f32" and isinstance(value, Apply):
             self.values[Writer().value(value)] = read(tensor, tuple(index))
         statements, value = self._named(value)
-        statements.append(Statement(tensor, tuple(index), dims, value, False, attached))
-        zeroed = skipped or any(r.dim in kept for r in attached)
+        words = (self._seed(),) if by_chance else ()
+        s = Statement(tensor, tuple(index), dims, value, False, attached, otherwise, words=words, hadamard=hadamard)
+        statements.append(s)
+        zeroed = skipped or (otherwise is None and any(r.dim in kept for r in attached))
         self.made.append(Made(statements, {name: of}, zeroed))
         return tensor
 
@@ -255,10 +271,26 @@ class Trace:
         sums = any(isinstance(x, (Contract, Reduce)) for x in below(value))
         return r.dim not in kept or bool(group - kept) or outside or sums
 
+    def _seed(self) -> Linear:
+        """What no other step rounds by."""
+        if not self.seed:
+            self.seed = self.fresh("seed")
+        count = self.indices[self.seed].block + 1 if self.seed in self.indices else 1
+        self.indices[self.seed] = MadeIndex("seed", "", "", 0, count)
+        return affine.atom(affine.Symbol(self.seed, (affine.constant(count - 1),)))
+
     def _attached(
-        self, used: frozenset[str], kept: frozenset[str], own: tuple[Range, ...], value: Value, done: frozenset[str]
+        self,
+        used: frozenset[str],
+        kept: frozenset[str],
+        own: tuple[Range, ...],
+        value: Value,
+        done: frozenset[str],
+        *,
+        all_of: bool = False,
     ) -> list[Range]:
-        """The ranges of a step over these dimensions: those of the program, or one that the step has of its own."""
+        """The ranges of a step over these dimensions: those of the program, or one that the step has of its own.
+        `all_of`: of what is a number of all that there is, too."""
         found = [r for r in own if r.dim in used]
         for dim, r in self.ranges.items():
             if dim not in used - done or any(o.dim == dim for o in own):
@@ -267,6 +299,9 @@ class Trace:
                 if dim in self.options.covered and dim in kept:
                     continue
                 elementwise = not any(isinstance(x, (Contract, Reduce)) for x in below(value))
+                if all_of:
+                    found.append(r)
+                    continue
                 if elementwise and dim in kept:
                     continue  # what lies outside is read by nobody; an input's gradient is refused in leaves.py
                 raise UnsupportedError(

@@ -18,9 +18,8 @@ from typing import Any
 from scalec.abi import KernelSpec, TensorSpec
 from scalec.errors import ArgumentError, shown
 from scalec.formats import WORDS
-from scalec.gradients.steps import Gradients, LeftOut, MadeIndex, Step
-from scalec.layouts import inverse, offsets_of, places
-from scalec.runtime import checks, custom_op, torch_calls
+from scalec.gradients.steps import Gradients, LeftOut, Step
+from scalec.runtime import checks, custom_op, made_indices, torch_calls
 from scalec.runtime.dispatch import Program
 from scalec.runtime.kernel import Kernel
 from scalec.runtime.sequence import Sequence as Launches
@@ -71,12 +70,13 @@ class Differentiable:
                     fix=f"define {t.name} with =, and add to it in torch",
                 )
         for index in gradients.indices.values():
-            if index.kind == "inverse" and index.source not in self.most:
-                raise ArgumentError(
-                    f"{index.of} is read at {index.source}, and how often one row is read is not known",
-                    expected=f"the most times that {index.source} names one row, as most={{'{index.source}': 8}}",
-                    fix=f"or once='{index.source}', where that is 1",
-                )
+            for source in index.tensors if index.kind in ("inverse", "points") else ():
+                if source not in self.most:
+                    raise ArgumentError(
+                        f"{index.of} is read at {source}, and how often one row is read is not known",
+                        expected=f"the most times that {source} names one row, as most={{'{source}': 8}}",
+                        fix=f"or once='{source}', where that is 1",
+                    )
         made = {n for s in gradients.quantisers for n in s.makes}
         for s in gradients.steps:
             if missing := [n for n, what in s.reads.items() if what == "layout" and n not in made]:
@@ -174,7 +174,7 @@ class Differentiable:
 
         known = dict(zip(self.names, values, strict=True))
         for step, kernel in zip(self.gradients.quantisers, quantisers, strict=True):
-            (source,), (operand, *_) = step.reads, step.makes
+            (source, *rest), (operand, *_) = step.reads, step.results
             (told,) = [t.dtype for t in _spec(kernel).operands if t.name == source]
             if known[operand].dtype != torch_calls.result_dtype(torch, told):
                 raise ArgumentError(
@@ -183,11 +183,15 @@ class Differentiable:
                     expected=told,
                     fix=f"convert {operand}, or say its type in quantized_from",
                 )
+            shapes = {n: tuple(v.shape) for n, v in known.items() if n not in self._scalars}
+            every = {n: made_indices.made(self.gradients.indices[n], known, shapes, self.most) for n in rest}
+            named = {t.name: {source: known[operand], **every}[t.name] for t in _spec(kernel).operands}
             try:
-                made = run(kernel, {source: known[operand]})
+                _check_whole(step, kernel, named)
+                made = run(kernel, named)
             except ArgumentError as error:
                 raise reworded(error, [(rf"\b{source}\b", operand)]) from None
-            known |= dict(zip(step.makes, made, strict=False))  # alone it makes those of the program's own order
+            known |= dict(zip([t.name for t in _spec(kernel).results], made, strict=True))
         return run(forward, known), known
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -205,7 +209,7 @@ class Differentiable:
                 )
         read = {n: what for s in self._needed(wanted) for n, what in s.reads.items()}
         made_of = [self.gradients.indices[n] for n, what in read.items() if what == "index"]
-        read |= {index.source: "input" for index in made_of if index.kind != "places"}
+        read |= {tensor: "input" for index in made_of for tensor in index.tensors}
         read |= {self.gradients.parts[n].of: "input" for n, what in read.items() if what == "part"}
         read |= {x.source: "input" for n, points in self.gradients.left_out.items() if n in read for x in points}
         saved = ("input", "kept", "layout")
@@ -261,7 +265,7 @@ class Differentiable:
         parts = self.gradients.parts
         for n, what in step.reads.items():
             if what == "index" and n not in known:
-                known[n] = self._index(self.gradients.indices[n], known, shapes)
+                known[n] = made_indices.made(self.gradients.indices[n], known, shapes, self.most)
             elif what == "part" and n not in known:
                 known[n] = parts[n].view(known[parts[n].of])
         named, views = {n: known[n] for n in step.reads}, {}
@@ -270,6 +274,7 @@ class Differentiable:
             if whole not in known:
                 known[whole] = self._whole(whole, kernel, named, shapes[whole])
             views[n] = parts[n].view(known[whole])
+        _check_whole(step, kernel, named)
         shape = next((shapes[n] for n in step.of if n in shapes), None)  # of what is zeroed, which has one
         made = launched(kernel, named, like=shape, outs=views)
         known |= dict(zip([t.name for t in _spec(kernel).results], made, strict=True))
@@ -283,16 +288,6 @@ class Differentiable:
         made = first.new_empty(shape, dtype=torch_calls.result_dtype(torch, result.dtype))
         return made if self.gradients.whole(name) else made.zero_()
 
-    def _index(self, index: MadeIndex, known: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> Any:
-        rows = shapes[index.of][index.axis]
-        if index.kind == "inverse":
-            return inverse(known[index.source], rows, self.most[index.source])
-        tensor, axis = index.along
-        if index.kind == "places":
-            device = next(v.device for v in known.values() if hasattr(v, "device"))
-            return places(rows, shapes[tensor][axis], index.block, index.modulus, device=device)
-        return offsets_of(known[index.source], rows, index.block, shapes[tensor][axis])
-
     def _pairs(self, wanted: Sequence[str]) -> list[tuple[Step, Kernel | Program | Launches]]:
         needed = self._needed(wanted)
         return [(s, k) for s, k in zip(self.gradients.steps, self.steps, strict=True) if s in needed]
@@ -305,6 +300,21 @@ class Differentiable:
                 found.append(s)
                 names |= set(s.reads)
         return found
+
+
+def _check_whole(step: Step, kernel: Kernel | Program | Launches, named: Mapping[str, Any]) -> None:
+    """Refuses tensors of which parts alone would be transformed together."""
+    for t in _spec(kernel).operands:
+        shape = () if t.scalar else named[t.name].shape  # of words as int32 without those of a word
+        for e, size in zip(t.shape, shape, strict=False):
+            number = step.whole.get(e.tells, 1)
+            if size % number:
+                raise ArgumentError(
+                    f"{t.name} has {size} {e.tells}, of which {number} at a time are transformed together",
+                    got=f"{e.tells} = {size}",
+                    expected=f"a multiple of {number}",
+                    fix="pad with zeros, or give a scalec.gradients.Recipe with hadamard=0",
+                )
 
 
 def _there(points: LeftOut, known: Mapping[str, Any], shape: tuple[int, ...]) -> Any:

@@ -211,9 +211,20 @@ class Dense:
             x, there = torch.where(torch.tensor(there), x, s.otherwise), self.everywhere
         return x, there, depends - tied
 
+    def transformed(self, s: Statement, x: torch.Tensor) -> torch.Tensor:
+        """Each so many along the last index times a matrix of Hadamard's; what is missing of the last ones is 0."""
+        axis = self.dims.index(affine.plain(s.index[-1]) or "")
+        size, matrix = x.shape[axis], torch.ones(1, 1, dtype=torch.float64)
+        while len(matrix) < s.hadamard:
+            matrix = torch.kron(torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64), matrix)
+        rows = torch.nn.functional.pad(x.movedim(axis, -1), (0, -size % s.hadamard))
+        made = (rows.unflatten(-1, (-1, s.hadamard)) @ matrix).flatten(-2) / s.hadamard**0.5
+        return made[..., :size].movedim(-1, axis)
+
     def result(self, s: Statement, shape: tuple[int, ...]) -> tuple[torch.Tensor, np.ndarray]:
         """A result of this shape, and which of its elements are written."""
         x, there, _ = self.statement(s)
+        x = self.transformed(s, x) if s.hadamard else x
         at, own = self.place(s.index, shape)
         full = np.broadcast_shapes(at[0].shape, x.shape, there.shape)
         kept = np.broadcast_to(there & own, full)

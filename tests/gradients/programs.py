@@ -24,7 +24,7 @@ class Case:
     given: Mapping[str, Any] = field(default_factory=dict)
 
 
-def i(*entries: int) -> Any:
+def i(*entries: Any) -> Any:
     """An index tensor."""
     return np.array(entries, np.int32)
 
@@ -112,6 +112,15 @@ CASES = [
         {"once": "row"},
         given={"row": ROW},
     ),
+    Case(
+        "Z[t,n] = sum[j](w[t,j] * A[row[t,j],n])",
+        {"t": 4, "j": 2, "n": 6, "A_0": 5},
+        given={"row": np.array([[4, 2], [0, -1], [2, 2], [2, 4]], np.int32)},
+    ),
+    Case("C[b,m,n] = A[idx[b,m],k] @ B[n,k]", {"b": 2, **MNK, "A_0": 4}),
+    Case("Y[m] = X[m,t[m]] * w[m]", {"m": 7, "X_1": 5}, given={"t": i(3, 1, 3, 0, -1, 3, 2)}),
+    Case("Y[m,n] = exp(X[m,n]) * X[m,t[m]]", MN, given={"t": i(3, 1, 3, 0, -1, 3, 2)}),
+    Case("C[m,n] = A[m,k] @ B[n,k] + x[2*n] + y[n/4,n%4]", MNK),
     Case("C[m,n] = A[idx[m],k] @ B[g,n,k] for m in off[g]:off[g+1]", {**RAGGED, "A_0": 4}),
     Case(
         "C[m,n] = r[m] * (A[m,k] @ B[g,n,k]) + x[m,n] for m in off[g]:off[g+1]",
@@ -189,7 +198,36 @@ CASES = [
     Case("C[m,n] = A[idx[m],k] @ quantize(B[n,k], e4m3, 1x64)", {**MNK, "A_0": 4}, {"wrt": "A"}, rounds=True),
 ]
 
-MORE = [  # ranges, groups, gathered and scattered rows, several results, computed operands
+MORE = [
+    Case("Q[m,k]:bf16 = hadamard(X[m,k] * w[k], 16)", {"m": 5, "k": 48}),
+    Case("T[k,m]:bf16 = hadamard(X[m,k] * r[m], 16); Y[m,k] = X[m,k] * w[k]", {"m": 32, "k": 5}),
+    Case(
+        "C[m,n]:bf16 = hadamard(gelu(A[m,k] @ B[n,k]), 16); S[m]:f32 = sum[n](gelu(A[m,k] @ B[n,k]))", {**MNK, "n": 40}
+    ),
+    Case("S[0]:f32 = sum[m](x[m] * y[m]) * w[1]", {"m": 7}),
+    Case("Z[m,j] = X[m,t[m,j]] * w[j]", {"m": 3, "j": 2, "X_1": 5}, given={"t": i((0, 4), (2, 2), (1, -1))}),
+    Case("C[m,n] = T[m/2%3,n] * T[m%3,n] * U[m,n]", MN),
+    Case("C[m,n] = U[m,n] * T[m, n/4*6 + n%4]", {"m": 3, "n": 8}),
+    Case("C[m,n] = A[m,k] @ B[n,k] * x[2*n] + y[n/4,n%4]", MNK),
+    Case("C[m,n] = X[m,k] @ W[n+2,k] + y[m+1] * z[n/2,m%3]", MNK),
+    Case("Y[m,n] = X[m,n]^2 * X[m,t[m]] for m < rows[0]", MN, given={"t": i(3, 1, 3, 0, -1, 3, 2), "rows": i(5)}),
+    Case("Y[m,n] = A[idx[m],n] * A[m,n]", MN, given={"idx": i(3, 1, 3, 0, 1, -1, 2)}),
+    Case(
+        "C[m,n] = A[idx[m],n] * A[out[m],n]",
+        {**MN, "A_0": 4},
+        given={"idx": i(3, 1, 3, 0, 1, -1, 2), "out": i(0, 1, 0, 0, 3, 1, -1)},
+    ),
+    Case(
+        "Z[t,n] = sum[j](w[t,j] * A[row[t,j],n] * v[t,j,n]) * b[n] + x[t,n]",
+        {"t": 4, "j": 2, "n": 6, "A_0": 5},
+        given={"row": np.array([[4, 2], [0, -1], [2, 2], [2, 4]], np.int32)},
+    ),
+    Case(
+        "Y[t,j,n] = A[row[t,j],n]*w[g] for t in off[g]:off[g+1]",
+        {"t": 4, "j": 2, "n": 6, "A_0": 5, "g": 3},
+        given={"row": np.array([[4, 2], [0, -1], [2, 2], [2, 4]], np.int32), "off": i(0, 2, 2, 4)},
+    ),
+    # ranges, groups, gathered and scattered rows, several results, computed operands
     Case(
         "Y[m,n] = X[m,n] * w[g,n] * v[n] for m in off[g]:off[g+1] for n < len[m]",
         {**MN, **G},

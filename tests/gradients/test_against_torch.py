@@ -103,6 +103,10 @@ def made(g, values, dims) -> dict[str, np.ndarray]:
 
 
 def _made(index: MadeIndex, values, dims) -> np.ndarray:
+    if index.kind == "count":
+        return np.arange(values[index.of].shape[index.axis], dtype=np.int32)
+    if index.points is not None:
+        return _at_points(index, values, dims)
     count = values[index.of].shape[index.axis]
     if index.kind == "places":
         dim = next(d for d in dims if d in re.split(r"\W", index.source))
@@ -117,3 +121,27 @@ def _made(index: MadeIndex, values, dims) -> np.ndarray:
         return found
     valid = source[source >= 0]
     return (np.searchsorted(valid, np.arange(count + 1)) * index.block).astype(np.int32)
+
+
+def _at_points(index: MadeIndex, values, dims) -> np.ndarray:
+    """At every point of some dimensions what is read there, noted at that element."""
+    at = index.points
+    assert at is not None
+    texts = [re.sub(r"size\((\w+)\)", lambda x: str(dims[x[1]]), str(i).replace("/", "//")) for i in at.index]
+    if index.kind == "computed":
+        known, made = {n: v for n, v in values.items() if np.asarray(v).dtype == np.int32}, []
+        for point in np.ndindex(*(dims[d] for d in at.dims)):
+            (x,) = (eval(text, {**known, **dict(zip(at.dims, point, strict=True))}) for text in texts)
+            made.append(x if x >= 0 else -1)
+        return np.array(made, np.int32).reshape([dims[d] for d in at.dims])
+    found = {x: [] for x in np.ndindex(*(values[index.of].shape[a] for a in at.axes))}
+    known = {n: v for n, v in values.items() if np.asarray(v).dtype == np.int32}
+    for point in np.ndindex(*(dims[d] for d in at.own)):
+        named = dict(zip(at.own, point, strict=True))
+        each = [eval(text, {**known, **named}) for text in texts]
+        if all(x >= 0 for x in each):
+            found[tuple(map(int, each))].append(named[at.dim])
+    made = np.full((*(values[index.of].shape[a] for a in at.axes), max(map(len, found.values())) or 1), -1, np.int32)
+    for x, places in found.items():
+        made[x][: len(places)] = places
+    return made

@@ -113,7 +113,7 @@ def test_a_recipe_of_ones_own():
     ]
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", [n for n, x in RECIPES.items() if not x.stochastic])  # nvfp4: test_nvfp4.py
 def test_values_are_those_of_the_operands_quantised(recipe: str):
     """With tails of every block, and rows whose magnitudes differ."""
     m, n, k = 130, 150, 140

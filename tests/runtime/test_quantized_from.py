@@ -116,9 +116,9 @@ def test_torch_takes_it_for_an_op():
         ("Y[m,n] = X[m,k] @ W[n,k]", {"X": "bf16"}, "quantized_from names X, which is no operand with scales"),
         (FP8, {"X": "e5m2"}, "quantized_from gives X: 'e5m2'"),
         (
-            "Y[m,n] = X[m,k]:e2m1 @ W[n,k]:e2m1 scale(1x16:ue4m3*tensor,1x16:ue4m3*tensor)",
+            "Y[m,n] = X[m,k]:e4m3 @ W[n,k]:e4m3 scale(1x128*1xk,1x128)",
             {"X": "bf16"},
-            "X has scales of two levels",
+            "X has scales of two levels, the second of which is not one f32",
         ),
     ],
 )
