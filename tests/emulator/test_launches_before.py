@@ -38,6 +38,7 @@ ANEW: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
         ("A", "B"),
     ),
     "levels": ("C[m,n]:f32 = quantize(A[m,k]:nvfp4, e4m3, 1xk) @ B[n,k]:e4m3", {"m": 9, "n": 72}, ("A",)),
+    "integers": ("C[m,n]:f32 = quantize(A[m,k]:u4 - Z[m], e4m3, 1xk) @ B[n,k]:e4m3", {"m": 9, "n": 72}, ("A",)),
     "batches": ("C[b,m,n]:f32 = quantize(A[b,m,k], e4m3, 1x1xk) @ B[b,n,k]:e4m3", {"b": 2, "m": 9, "n": 72}, ("A",)),
     "groups": (
         "C[m,n]:f32 = quantize(A[m,k], e4m3, 1xk) @ B[g,n,k]:e4m3 for m in off[g]:off[g+1]",

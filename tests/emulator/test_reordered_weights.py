@@ -166,7 +166,6 @@ test_refused = refusals(
         (f"C[m,n] = A[idx[m],k]:bf16 @ B[n, {AT16}]:i4", "rows of A one by one, 64 of k at a time", {"k": 128}),
         (f"C[m,n] = (A[m,k] * w[k]) @ B[n, {AT16}]:i4", "A is computed, turned or less", {"k": 128}),
         (f"C[m,n] = A[m,k] @ B[n, {AT16}]:i4 + D[m,r] @ E[n,r]", "products are added up", {"k": 128, "r": 64}),
-        (f"Y[n,k]:bf16 = B[n, {AT16}]:i4", "pass a copy of B that has an element for each point", {"k": 128}),
         (f"C[m,n] = A[m,k]:bf16 @ B[n, {AT16}]:i4 scale(none, 1x16:f16)", "a word has elements", {"k": 128}),
     ]
 )

@@ -201,7 +201,6 @@ test_what_no_cut_helps_is_refused = refusals(
         ),
         ("D[m,n]:e4m3 scale(1xn:bf16) = A[m,k] @ B[n,k]", "scales in bf16"),
         ("C[m,n] = quantize(A[m,k], e4m3, 1xk:ue8m0) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
-        ("C[m,n] = quantize(A[m,k]:u4 - 8, e4m3, 1xk) @ B[n,k]:e4m3", "A is quantised anew in blocks of 1xall"),
         ("C[m,n] = quantize(A[m,k], e4m3, 1xk) @ B[n,k]:e4m3; S[m] = sum[k](A[m,k])", "in blocks of 1xall"),
     ]
 )
