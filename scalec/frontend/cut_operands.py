@@ -49,6 +49,7 @@ from scalec.frontend.cut import Cut, dims_of, names_of, text_of, unused
 from scalec.frontend.diagnostics import Source
 from scalec.frontend.parser import blank, parse
 from scalec.frontend.words import in_words
+from scalec.zero_points import SHIFTED
 
 NOTHING, APART, TURNED = "none", "apart", "turned"
 UNSAID = "e4m3"
@@ -277,14 +278,16 @@ def _split(operand: ast.Node, item: ast.Item | None, text: Callable[[ast.Node], 
     if any(FORMATS[x].lhs != FORMATS[x].rhs for x in formats):
         return None  # which of these it is the side of `@` says
     of_format = [level for x in formats for level in FORMATS[x].lhs]
-    value, levels = text(made_of), [text(level) for level in item.levels] if item is not None else []
+    value, levels = _told(made_of, text), [text(level) for level in item.levels] if item is not None else []
     if any(level.tensor for level in of_format):
         levels = ["tensor" if x.tensor else f"{'x'.join(map(str, x.block))}:{x.type}" for x in of_format]
         (name,) = formats
         value = f"{tensor.name.text}[{','.join(map(text, tensor.indices))}]:{FORMATS[name].element}"
     if not levels or levels == [NOTHING]:
         return value, ""
-    if not isinstance(made_of, ast.Tensor):
+    if _less(made_of) is not None:
+        value = f"({value})"
+    elif not isinstance(made_of, ast.Tensor):
         return None
     block, _, kind = levels[-1].partition("@")[0].partition(":")
     factor = ""
@@ -299,6 +302,26 @@ def _split(operand: ast.Node, item: ast.Item | None, text: Callable[[ast.Node], 
     return value + f" scale({'*'.join(levels)})" * bool(levels), factor
 
 
+def _less(node: ast.Node) -> ast.Binary | None:
+    """A tensor of integers less its zero points."""
+    able = isinstance(node, ast.Binary) and node.operator == "-" and isinstance(node.left, ast.Tensor)
+    return node if able and _element(node.left) in SHIFTED else None  # pyright: ignore
+
+
+def _told(made_of: ast.Node, text: Callable[[ast.Node], str]) -> str:
+    """The text of what is quantised; of zero points with their type, which is that of what they are of where none is
+    said, and would be bf16 elsewhere."""
+    if isinstance(made_of, ast.Shifted):
+        return f"({_told(made_of.value, text)}) {text(made_of.scale)}"
+    less = _less(made_of)
+    zeros = [x for x in ast.walk(less.right) if isinstance(x, ast.Tensor) and x.type is None] if less else []
+    if less is None or not zeros:
+        return text(made_of)
+    (zero,), said = zeros, text(less.right)
+    said = said.replace(text(zero), f"{text(zero)}:{_element(less.left)}", 1)  # pyright: ignore
+    return f"{text(less.left)} - {said if less.right is zero else f'({said})'}"
+
+
 def _tensor(operand: ast.Node) -> ast.Tensor:
     """The tensor with all indices of an operand."""
     return max((x for x in ast.walk(operand) if isinstance(x, ast.Tensor)), key=lambda x: len(x.indices))
@@ -307,7 +330,8 @@ def _tensor(operand: ast.Node) -> ast.Tensor:
 def _has_entry(operand: ast.Node) -> bool:
     """Whether an operand has an entry in its contraction's `scale(...)`."""
     tensors = [x for x in ast.walk(operand) if isinstance(x, ast.Tensor)]
-    return not any(x.type is not None and x.type.text in FORMATS for x in tensors)
+    in_it = any(isinstance(x, ast.Shifted) for x in ast.walk(operand))
+    return not in_it and not any(x.type is not None and x.type.text in FORMATS for x in tensors)
 
 
 def _some(block: str) -> bool:

@@ -38,7 +38,17 @@ ANEW: dict[str, tuple[str, dict[str, int], tuple[str, ...]]] = {
         ("A", "B"),
     ),
     "levels": ("C[m,n]:f32 = quantize(A[m,k]:nvfp4, e4m3, 1xk) @ B[n,k]:e4m3", {"m": 9, "n": 72}, ("A",)),
-    "integers": ("C[m,n]:f32 = quantize(A[m,k]:u4 - Z[m], e4m3, 1xk) @ B[n,k]:e4m3", {"m": 9, "n": 72}, ("A",)),
+    "integers": ("C[m,n]:f32 = quantize(A[m,k]:u4 - 8, e4m3, 1xk) @ B[n,k]:e4m3", {"m": 9, "n": 72}, ("A",)),
+    "zero points": (
+        "C[m,n]:f32 = quantize(A[m,k]:u4 - Z[k/32,m], e4m3, 1xk) @ B[n,k] scale(1x32:f16, 1x128)",
+        {"m": 9, "n": 72},
+        ("A",),
+    ),
+    "zero points plus 1": (
+        "C[m,n]:f32 = quantize((A[m,k]:i4 - (Z[m,k/32] + 1)) scale(1x32:f16), e4m3, 1xk) @ B[n,k] scale(1x128)",
+        {"m": 9, "n": 72},
+        ("A",),
+    ),
     "batches": ("C[b,m,n]:f32 = quantize(A[b,m,k], e4m3, 1x1xk) @ B[b,n,k]:e4m3", {"b": 2, "m": 9, "n": 72}, ("A",)),
     "groups": (
         "C[m,n]:f32 = quantize(A[m,k], e4m3, 1xk) @ B[g,n,k]:e4m3 for m in off[g]:off[g+1]",
