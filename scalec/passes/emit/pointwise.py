@@ -144,6 +144,8 @@ class Columns(Tensors):
             made = self.combined(arith.SubFOp, made, self.load(x.less, at), x.plus)
         elif x.plus:
             made = self.combined(arith.SubFOp, made, plus=x.plus)
+        for factor in x.factors:
+            made = self.product(made, self.load(factor, at))
         for level in x.levels:
             made = self.product(made, self.load_scales(level, at))
         cache[key] = made

@@ -50,6 +50,13 @@ class Level:
         """Where scales that are copied are, the last index included."""
         return (*self.coords, self.along)
 
+    @property
+    def by_column(self) -> bool:
+        """Whether each column has its own, and those of adjacent ones lie side by side, as elements that are read."""
+        return (
+            self.columns == 1 and self.layout == "row" and self.type in READ and not any(c.apart for c in self.coords)
+        )
+
 
 @dataclass(frozen=True)
 class Copied:
@@ -79,6 +86,7 @@ class Read:
         order: that of elements along its last index, None where these lie one behind the other.
         less: its zero points, if they are a tensor, which what is `plus` more is subtracted of first; without a tensor
             that alone.
+        factors: scales of which each column has its own, in rows: tensors that are read like others.
     """
 
     name: str
@@ -92,6 +100,7 @@ class Read:
     order: Order | None = None
     less: Read | None = None
     plus: int = 0
+    factors: tuple[Read, ...] = ()
 
     @property
     def stored(self) -> tuple[Coord, ...]:
@@ -118,8 +127,8 @@ class Read:
 
     @property
     def every(self) -> tuple[Read, ...]:
-        """It, and its zero points."""
-        return (self, *(self.less.every if self.less is not None else ()))
+        """It, its zero points, and factors."""
+        return (self, *(self.less.every if self.less is not None else ()), *self.factors)
 
     def dims(self, lookups: dict[str, Lookup]) -> set[str]:
         """The dimensions that it depends on, also those that its lookups do."""

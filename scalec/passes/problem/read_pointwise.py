@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scalec.formats import ELEMENT_TYPES, QUANTISED, UNITS, WHOLE, WORDS, padded_to
+from scalec.formats import ELEMENT_TYPES, PACKED_BITS, QUANTISED, UNITS, WHOLE, WORDS, padded_to
 from scalec.ir.mlir import ir
 from scalec.ir.scale import GranularityAttr, block_of, dims_read, map_of, maps_of, ranges_of
 from scalec.ir.scale_functions import CONVERSIONS
@@ -392,7 +392,11 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
         made = self.stored(value, view, "an input of the elementwise expression")
         place = At(value, symbols, self.function.operation)
         coords = tuple(self.read_at(e, made.name, place, axis) for axis, e in enumerate(where.results))
-        made = replace(made, coords=coords, levels=tuple(self.level(x, made.name, coords) for x in levels))
+        found = tuple(self.level(x, made.name, coords) for x in levels)
+        made = replace(made, coords=coords, levels=found)
+        if made.element.bits == PACKED_BITS and all(x.by_column for x in found):  # of others vectors would be shorter
+            own = (Read(x.name, x.argument_index, ELEMENT_TYPES[x.type], (*x.coords, coords[-1]), view) for x in found)
+            made = replace(made, levels=(), factors=tuple(own))
         if subtract is None:
             return made
         made = replace(made, plus=number_of(subtract))
