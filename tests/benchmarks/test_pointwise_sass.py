@@ -23,12 +23,12 @@ EVERY = PROGRAMS | {
 
 NARROW = {"quantise nvfp4": 8, "quantise f32": 8, "quantise mxfp6": 4, "turned mxfp6": 4}
 """Bytes of the widest stores of those whose threads have less of a row than 16 bytes, or 12, 24."""
-HALF = {"dequantise": 8, "dequantise u4": 4, "dequantise GPTQ": 4, "dequantise AWQ": 4}
+HALF = {"dequantise": 8, "dequantise u4": 4, "dequantise GPTQ": 4}
 """Bytes of the widest loads of those whose threads have 16 bytes of the wider elements that they store."""
 BESIDE = {"quantise nvfp4": 1, "dequantise": 2, "requantised, turned": 2, "gathered mxfp8": 1, "scattered": 1}
 BESIDE |= {"gathered, turned": 4, "gathered": 1, "gathered 1x128": 1, "gathered gate": 1, "scattered mxfp8": 1}
 BESIDE |= {"ragged mxfp8": 2, "ragged gathered": 3, "ragged turned": 1, "masked 1x128": 1}
-BESIDE |= {"dequantise u4": 4, "dequantise GPTQ": 4, "dequantise AWQ": 32}
+BESIDE |= {"dequantise u4": 4, "dequantise GPTQ": 4, "dequantise AWQ": 18}
 """Narrower loads that there are: scales, zero points, the second level, indices, offsets, weights; of these alone."""
 
 _WIDTHS = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
