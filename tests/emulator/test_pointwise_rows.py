@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -89,3 +91,32 @@ def test_quotients_by_a_number_of_the_row(divisor: str, target: str) -> None:
         off = np.abs(made["Y"].astype(np.float64) - wanted)
     near = (np.isnan(wanted) & np.isnan(made["Y"])) | (made["Y"] == wanted) | (off <= 2 * spacing)
     assert near.all(), [(every[j], by[i], made["Y"][i, j], wanted[i, j]) for i, j in np.argwhere(~near)[:5]]
+
+
+NAMED = [
+    "W[t,k] = sum[j](A[n[t,j],k]) + sum[i](B[m[t,i],k])",
+    "W[t,k] = max[j](A[n[t,j],k]) + min[i](B[t,i,k])",
+    "W[t,k]:f32 = sum[j](A[n[t,j],k]) + sum[j](B[t,j,k])",
+    "W[t,k] = sum[i](A[t,i,k]) * sum[j](B[m[t,j],k]) + sum[h](C[o[h],k]) + D[p[t],k]",
+    "S[t,k] = sum[j](A[n[t,j],k]) - sum[j](B[m[t,j],k]); R[t] = sum[k](S^2); W[t,k] = S/sqrt(R)",
+    "W[k]:f32 = sum[i](A[n[i],k]) + sum[i](B[i,k])",
+]
+"""Reductions of which others have indices from memory, of another index or the same."""
+
+
+@pytest.mark.once("source")
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("source", NAMED)
+def test_an_index_from_memory_leaves_out_terms_of_its_own_reduction(source: str, target: str, known: bool) -> None:
+    sizes = {"t": 5, "k": 40, "j": 3, "i": 70, "h": 2}
+    dims = {d: size for d, size in sizes.items() if f"[{d}" in source or f",{d}" in source}
+    dims |= {f"{x}_0": 9 for x in "ABCD" if re.search(rf"{x}\[[a-z]\[", source)}
+
+    def nothing(values: dict[str, np.ndarray]) -> None:
+        for name in ("n", "m", "o"):
+            if name in values:
+                values[name].reshape(-1)[::2] = -1
+
+    made, expected, _, _ = ran(source, dims, "kjih" if known else "", target, exact=True, change=nothing)
+    assert all(x.ok for x in compare(made, expected))

@@ -283,8 +283,10 @@ class Columns(Tensors):
         return self.e.op("tile.round_columns", [made.type], operands, element=element, anywhere=self.anywhere).result
 
     def read_once(self, r: Reduction, at: Point, before: list[ir.Value]) -> tuple[list[Lookup], dict[int, ir.Value]]:
-        """The lookups that differ from term to term, and what no term reads anew, by view."""
-        varying = [x for x in self.p.lookups if x.name not in at.where]
+        """The lookups that differ from term to term, and what no term reads anew, by view. Those of other reductions
+        are none: they may be of another index, and leave none of these terms out."""
+        named = {c.dim for x in r.body.all_reads for c in x.coords}
+        varying = [x for x in self.p.lookups if x.name in named and x.name not in at.where]
         names = {x.name for x in varying} | {r.dim.name}
         once = {x.view: self.load(x, at) for x in r.body.reads if not {c.dim for c in x.coords} & names}
         return varying, once | {view: before[i] for view, i in r.body.sums}
