@@ -39,6 +39,16 @@ CASES = {
     "no contraction, shared out": "Y[b,m,n]:f32 = X[b,m,n] * w[b,g] for m in off[b,g]:off[b,g+1]",
     "no contraction, shared out, quantised": "Y[b,m,n]:mxfp8 = X[b,m,n] * w[g,b] for m in off[g,b]:off[g+1,b]",
     "no contraction, shared out, another order": "Y[m,b,n] = X[b,m,n] + w[g,n] for m in off[b,g]:off[b,g+1]",
+    "rows that tell the sum's group": (
+        "C[m,n]:f32 = A[m,k] @ B[g,n,k] for k in cut[g]:cut[g+1] for m in off[g]:off[g+1]"
+    ),
+    "rows and columns of a group": "C[m,n]:f32 = A[m,k] @ B[g,n,k] for m in off[g]:off[g+1] for n in cut[g]:cut[g+1]",
+    "rows and columns of a group, added": (
+        "C[m,n]:f32 += A[g,m,k] @ B[n,k] for n in off[g]:off[g+1] for m in cut[g]:cut[g+1]"
+    ),
+    "rows and a length of a group, gathered": (
+        "C[m,n]:f32 = A[idx[m],k] @ B[g,n,k] for m in off[g]:off[g+1] for k < len[g]"
+    ),
     "reduced": "T[b,g,m,n] = A[b,g,m,k] @ B[g,n,k] for m < rows[b,g]; C[b,g,m,n] = T; R[b,g,m]:f32 = max[n](T)",
 }
 SIZES = [

@@ -146,6 +146,26 @@ REFUSED = {
         "C[b,m,n] = A[b,m,k] @ B[b,n,k] for k < len[b,m]",
         r"k has a range for each b and m\n(.*\n)*.*fix: write zeros into an operand outside of each range",
     ),
+    "a sum of a range for each group, which nothing tells": (
+        "C[m,n] = A[m,k] @ B[g,n,k] for k in off[g]:off[g+1]",
+        r"k has a range for each g, and the result is a sum over g, too\n(.*\n)*.*fix: write g into the result",
+    ),
+    "a sum of a length for each group, and rows that may overlap": (
+        "C[m,n]:f32 += A[m,k] @ B[g,n,k] for k < len[g] for m in lo[g]:hi[g]",
+        r"k has a range for each g, and the result is a sum over g, too",
+    ),
+    "a sum of a range for each group, told by what comes behind": (
+        "C[b,m,n] = A[m,k] @ B[g,n,k] + x[b] for k in off[g]:off[g+1] for b in cut[g]:cut[g+1]",
+        r"k has a range for each g, and the result is a sum over g, too",
+    ),
+    "what is added to, and rows that tell a sum's group": (
+        "C[m,n]:f32 += A[m,k] @ B[g,n,k] for k in off[g]:off[g+1] for m in cut[g]:cut[g+1]",
+        r"C is added to \(\+=\), and the ranges of m for each g are those of single points",
+    ),
+    "two ranges of a group, of which one is a batch's": (
+        "C[b,m,n] = A[b,m,k] @ B[g,n,k] for m in off[g]:off[g+1] for b in cut[g]:cut[g+1]",
+        r"b has a range for each g, and m too",
+    ),
     "a range of single points of what is quantised": (
         "C[m,n]:mxfp8 = A[m,k] @ B[n,k] for n < len[m]",
         r"C is quantised, and n has a range that is C's points' own",

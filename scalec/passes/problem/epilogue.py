@@ -23,7 +23,7 @@ from scalec.passes.problem.sources import is_op
 from scalec.passes.problem.two_programs import refuse_type
 from scalec.passes.problem.types import INPUTS
 from scalec.passes.problem.whole_rows import row_block
-from scalec.passes.problem.windows import check_window, dim_of, filled, own_ranges
+from scalec.passes.problem.windows import check_added, check_window, dim_of, filled, own_ranges
 from scalec.passes.problem.written import Written, WrittenReader, element_of
 from scalec.targets import Target
 
@@ -188,6 +188,9 @@ class EpilogueReader(WrittenReader):
             return result
         dealt = [d for d in contract.domains if dim_of(d) in tiled and d not in self.masked]
         check_window(result, own, dealt, filled(op), place)
+        points = self.results_of(maps_of(contract.maps)[2], list(contract.symbols))
+        told = {*points, *(g for x in dealt for g in self.domain(x).groups)}
+        check_added(result, [x for x in map(self.domain, own) if not told.issuperset(x.groups)], place)
         return replace(result, window=self.window_of(result.name, own[0], op, m, n))
 
     def computed(

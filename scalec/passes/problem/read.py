@@ -55,7 +55,7 @@ from scalec.passes.problem.sources import below, computation, is_op, reduction_o
 from scalec.passes.problem.spans import with_spans
 from scalec.passes.problem.types import ASSUMED, Problem
 from scalec.passes.problem.whole_sums import check_depth
-from scalec.passes.problem.windows import check_filled, dim_of, masks
+from scalec.passes.problem.windows import check_filled, check_told, dim_of, masks
 from scalec.passes.problem.words import check_words
 from scalec.sizes import MOST
 from scalec.targets import MmaShape, Target
@@ -115,6 +115,8 @@ class Reader(OperandReader):
         self.masked, begun = [], list[Any]()
         if not self.folded_dim:
             self.masked, begun = masks(contract, maps, self.dims, (m.name, n.name), torn, beside)
+        own = self.results_of(maps_of(contract.maps)[2], self.symbols)
+        check_told(own, [*map(self.domain, contract.domains)], place_of(contract))
         results, reductions = (read(contract, m, n, outer) for read in (self.results, self.reductions))
         made = Problem(self.target, family, m, n, k, lhs, rhs, place_of(contract), results, reductions=reductions)
         made = replace(made, summed=summed, added=added, terms=self.computed_before(sums, m, n, outer))

@@ -9,6 +9,7 @@ from typing import Any
 from scalec.errors import UnsupportedError
 from scalec.ir.mlir import ir
 from scalec.ir.scale import dims_of_domains
+from scalec.passes.problem.access import Domain
 from scalec.passes.problem.column_folds import check_plain
 from scalec.passes.problem.result import Result
 
@@ -70,6 +71,36 @@ def check_window(result: Result, ranges: Sequence[Any], dealt: Sequence[Any], fi
         )
     why = f"{dim_of(first)} has a range that is {name}'s points' own"
     check_plain(result, why, ": threads store each that lies within", place)
+
+
+def check_told(own: Sequence[str], domains: Sequence[Domain], place: Any) -> None:
+    """Refuses sums over ranges for each index of a group that neither the result has, whose indices are `own`, nor one
+    of its ranges tells: each group's would be written where all of them are to be summed."""
+    told = {*own, *(d.group for d in domains if d.dim in own and d.follows and {*d.groups} - {*own} == {d.group})}
+    for d in domains:
+        if d.dim in own or not (untold := sorted({*d.groups} - told)):
+            continue
+        several, group = " and ".join(untold), untold[-1]
+        raise UnsupportedError(
+            f"{d.dim} has a range for each {several}, and the result is a sum over {several}, too",
+            expected=f"{several} in the result, or a range that tells it: for {own[0]} in off[{group}]:off[{group}+1]",
+            fix=f"write {several} into the result, and sum over {several} in a second program",
+            place=place,
+        )
+
+
+def check_added(result: Result, untold: Sequence[Domain], place: Any) -> None:
+    """Refuses a result that is added to and has ranges by which groups are `untold`: neither has it these, nor are
+    tiles dealt out by any. Each group's tiles would read what others write."""
+    if not result.inout or not untold:
+        return
+    dim, group = untold[0].dim, untold[0].group
+    raise UnsupportedError(
+        f"{result.name} is added to (+=), and the ranges of {dim} for each {group} are those of single points",
+        expected=f"= in place of +=, or {group} in {result.name}",
+        fix="write = into another result, and add that in a second program",
+        place=place,
+    )
 
 
 def check_filled(problem: Any) -> None:
