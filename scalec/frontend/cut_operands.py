@@ -19,6 +19,13 @@ An operand with scales of a byte may be converted instead, to 16 bits that have 
     B_bf16[n,k]:bf16 = B[n,k]:mxfp8
     C[m,n] = A[m,k] @ B_bf16[n,k]:bf16
 
+What is read of words, or of another order of elements, is written in rows, in order.
+
+    C[m,n] = A[m,k] @ quantize(B[k/8,n,k%8]:i4, e4m3, 1x128) scale(1x128, 1x128:bf16)
+    -->
+    B_e4m3[n,k]:e4m3 scale(1x128) = B[k/8,n,k%8]:i4 scale(1x128:bf16)
+    C[m,n] = A[m,k] @ B_e4m3[n,k]:e4m3 scale(1x128, 1x128)
+
 What is quantised may be stored with its last two indices exchanged, where the product would have to turn it.
 
     C[m,n] = quantize(A[k,m], e4m3, 128x1) @ B[n,k] scale(none, 1x128)
@@ -48,7 +55,7 @@ from scalec.frontend import ast
 from scalec.frontend.cut import Cut, dims_of, names_of, text_of, unused
 from scalec.frontend.diagnostics import Source
 from scalec.frontend.parser import blank, parse
-from scalec.frontend.words import in_words
+from scalec.frontend.words import in_rows
 from scalec.zero_points import SHIFTED
 
 NOTHING, APART, TURNED = "none", "apart", "turned"
@@ -69,8 +76,8 @@ def quantised_operands(source: str) -> dict[str, bool]:
 
 
 def scaled_operands(source: str) -> dict[str, set[str]]:
-    """The tensors of floats of a byte or less, or integers of less, that are multiplied as they are, not in words, with
-    scales of a byte, each with the types of scales on both sides of `@`, "" where there are none. An element times its
+    """The tensors of floats of a byte or less, or integers of less, that are multiplied as they are, with scales of
+    a byte, each with the types of scales on both sides of `@`, "" where there are none. An element times its
     scale has at most the eight significant bits of a bf16, where four are the scale's; of f16 or bf16 it would be
     rounded.
 
@@ -81,7 +88,7 @@ def scaled_operands(source: str) -> dict[str, set[str]]:
     for _, sides in _contracts(parse(Source(source, NAME))):
         kinds = [_scales(side, item) for side, item in sides]
         for (side, _), kind in zip(sides, kinds, strict=True):
-            if isinstance(side, ast.Tensor) and kind and _is_narrow(side) and not in_words(side):
+            if isinstance(side, ast.Tensor) and kind and _is_narrow(side):
                 found.setdefault(side.name.text, set()).update(kinds)
     return found
 
@@ -185,7 +192,7 @@ def cut_operand(source: str, operand: str, becomes: str = "", turns: bool = Fals
         return None
     value, factor = split
     between = unused(program, f"{operand}_{TURNED if turned else kind}", "_scale", "_scale2")
-    indices = _tensor(one).indices
+    indices = in_rows(_tensor(one))
     order = (*indices[:-2], *indices[:-3:-1]) if turned or turns else indices
     at, left = (f"{between}[{','.join(map(said, order))}]:{kind}" for said in (text, whole))
     edits = list[tuple[tuple[int, int], str]]()
@@ -217,7 +224,7 @@ def _blocks_of_groups(program: ast.Program, operand: ast.Node, item: ast.Item | 
     along the last index, of several of another one, or in tiles."""
     apart = {r.dim.text for s in program.statements for r in s.ranges if any(p.word.text == APART for p in r.promises)}
     tensor = _tensor(operand)
-    cut = [at for at, index in enumerate(reversed(tensor.indices)) if dims_of(index) & apart]
+    cut = [at for at, index in enumerate(reversed(in_rows(tensor))) if dims_of(index) & apart]
     levels = [
         *(item.levels if item is not None else ()),
         *([operand.level] if isinstance(operand, ast.Quantize) else ()),
@@ -233,7 +240,7 @@ def _looked_up(operand: ast.Node, name: str) -> dict[tuple[int, int], str] | Non
     """The places of an operand's indices that are read from memory, and what the compiler calls the dimensions there;
     None where one is computed of what is read, or is another tensor's."""
     found = [x for x in ast.walk(operand) if isinstance(x, ast.IndexRead)]
-    extents = {x.span: f"{name}_{axis}" for axis, x in enumerate(_tensor(operand).indices) if x in found}
+    extents = {x.span: f"{name}_{axis}" for axis, x in enumerate(in_rows(_tensor(operand))) if x in found}
     return extents if len(extents) == len(found) else None
 
 
@@ -293,7 +300,7 @@ def _split(operand: ast.Node, item: ast.Item | None, text: Callable[[ast.Node], 
     factor = ""
     if block == "tensor":
         name = f"{tensor.name.text}_scale" + "2" * (len(levels) > 1)
-        factor = f"{name}[{','.join('0' for _ in tensor.indices)}]:{kind or 'f32'}"
+        factor = f"{name}[{','.join('0' for _ in in_rows(tensor))}]:{kind or 'f32'}"
         levels.pop()
     if not all(_some(x.partition("@")[0].partition(":")[0]) for x in levels):
         return None

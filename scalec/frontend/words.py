@@ -169,6 +169,17 @@ def in_words(node: ast.Tensor) -> bool:
     return bool(halves) and halves[0] is not None and halves[2] is not None and halves[0].of.text == halves[2].of.text
 
 
+def in_rows(node: ast.Tensor) -> tuple[ast.Node, ...]:
+    """The indices that an operand would have in rows, in order."""
+    if not in_words(node):
+        return node.indices
+    *outer, last = node.indices
+    names = [x for x in ast.walk(last) if isinstance(x, ast.IndexName)]
+    if len(outer) > 1 and (above := _half(outer[-2])) is not None and above.of.text == names[0].text:
+        outer = [*outer[:-2], outer[-1]]
+    return (*outer, names[0])
+
+
 def _wanted(source: Source, node: ast.Tensor, k: str, each: int) -> str:
     """How an operand in words is written."""
     others = [source.text[slice(*x.span)] for x in node.indices if _half(x) is None] or ["n" if k != "n" else "m"]

@@ -99,6 +99,43 @@ def test_operands_quantised_by_whole_rows(target: str, name: str) -> None:
     check(kernel, target, program, sizes)
 
 
+WORDS = {
+    "words": "quantize(B[k/8,n,k%8]:i4, e4m3, 1x128) scale(1x128, 1x64:bf16)",
+    "words, whole rows": "quantize(B[k/8,n,k%8]:u4, e4m3, 1xk) scale(1x128, none)",
+    "words, computed": "quantize(relu(B[k/8,n,k%8]:i4) * w[n], e5m2, 1x128) scale(1x128, none)",
+    "words, less zero points": (
+        "quantize((B[k/8,n,k%8]:u4 - (Z[k/64,n]:u4 + 1)), e4m3, 1x128) scale(1x128, 1x64:f16@col)"
+    ),
+    "words, less one zero point": "quantize((B[k/8,n,k%8]:u4 - 8), e4m3, 1x128) scale(1x128, 1x128:bf16)",
+    "words, of each block of rows": "quantize(B[e[m/128],k/8,n,k%8]:i4, e4m3, 1x128) scale(1x128, 1x128:bf16)",
+    "words, of groups": "quantize(B[g,k/8,n,k%8]:i4, e4m3, 1x128) scale(1x128, 1x128:bf16) for m in off[g]:off[g+1]",
+    "words, gathered": "quantize(B[k/8,idx[n],k%8]:i4, e4m3, 1x128) scale(1x128, 1x128:bf16)",
+    "words, gathered, of a format": "A[m,k]:bf16 @ B[k/8,idx[n],k%8]:nvfp4",
+    "words, of each block of rows, of a format": "A[m,k]:f16 @ B[e[m/128],k/8,n,k%8]:mxfp4 with convert=before",
+    "another order": "quantize(B[n, k/8*8 + k%2*4 + k%8/2]:u4, e4m3, 1x128) scale(1x128, 1x128:bf16)",
+    "another order, columns": (
+        "quantize((B[k, n/8*8 + n%2*4 + n%8/2]:u4 - Z[k/64, n/8*8 + n%2*4 + n%8/2]:u4), e4m3, 128x1) "
+        "scale(1x128, 64x1:f16)"
+    ),
+}
+"""What is quantised, or converted, of weights that no kernel that multiplies does this with."""
+
+
+@pytest.mark.once("target")
+@pytest.mark.parametrize("known", ["k", ""])
+@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_words_are_quantised_before(target: str, name: str, known: str) -> None:
+    program = "C[m,n]:f32 = " + "A[m,k]:e4m3 @ " * (" @ " not in WORDS[name]) + WORDS[name]
+    sizes = {"m": 130, "n": 72, "k": 384}
+    sizes |= (
+        {"g": 3} if "g+1" in program else {"B_0": 90} if "idx" in program else {"B_0": 4} if "e[" in program else {}
+    )
+    kernel = scalec.compile(program, target=target, dims={d: sizes[d] for d in known})
+    assert isinstance(kernel, Sequence)
+    check(kernel, target, program, sizes)
+
+
 FIRST: dict[str, tuple[str, int]] = {
     "columns": ("C[m,n]:f32 = quantize(A[k,m], e4m3, kx1) @ B[n,k]:e4m3", 3),
     "columns of both": ("C[m,n]:f32 = quantize(relu(A[k,m]), e4m3, kx1) @ quantize(B[k,n]:f16, e5m2, kx1)", 5),

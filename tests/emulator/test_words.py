@@ -122,7 +122,6 @@ test_refused = refusals(
         ("C[m,n] = A[m,k] @ B[k/8,idx[n],k%8]:i4", "in words of 8 k: idx[n] names what is read of it"),
         ("C[m,n] = A[m,k] @ B[t[n/8],k/8,n%8,k%8]:i4", "in words of 8 k: t[n/8] names what is read of it"),
         ("C[g,m,n] = A[m,k] @ B[k/8,n,k%8]:i4 for k in off[g]:off[g+1]", "a range of k may begin within one"),
-        ("C[m,n] = A[m,k] @ quantize(B[k/8,n,k%8]:i4, e4m3, 1x128) scale(none, 1x64)", "quantised anew"),
         ("C[m,n] = A[m,k] @ relu(B[k/8,n,k%8]:i4):bf16", "B"),
         ("C[m,n] = A[m,k]:e2m1 @ B[k/8,n,k%8]:e2m1", "multiplies e2m1 as it is stored", "sm_100a"),
         ("C[m,n,b] = A[m,k,b] @ B[n,k/8,b,k%8]:i4", "b"),

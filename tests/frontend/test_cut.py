@@ -56,3 +56,31 @@ def test_what_is_quantised_may_be_stored_with_its_last_indices_exchanged() -> No
         "A_e4m3",
     )
     assert cut_operand(program.replace("1x128x4", "tensor"), "A", turns=True) is None
+
+
+@pytest.mark.parametrize(
+    ("operand", "becomes", "value"),
+    [
+        ("quantize(B[k/8,n,k%8]:i4, e4m3, 1x128)", "", "B[k/8,n,k%8]:i4 scale(1x128:bf16)"),
+        (
+            "quantize(B[n, k/8*8 + k%2*4 + k%8/2]:i4, e4m3, 1x128)",
+            "",
+            "B[n, k/8*8 + k%2*4 + k%8/2]:i4 scale(1x128:bf16)",
+        ),
+        ("quantize((B[k/8,n,k%8]:u4 - Z[n]), e4m3, 1x128)", "", "(B[k/8,n,k%8]:u4 - Z[n]:u4) scale(1x128:bf16)"),
+        ("B[k/8,n,k%8]:e2m1", "e4m3", "B[k/8,n,k%8]:e2m1 scale(1x128:bf16)"),
+    ],
+)
+def test_words_become_rows(operand: str, becomes: str, value: str) -> None:
+    parts = cut_operand(f"C[m,n] = A[m,k] @ {operand} scale(1x128, 1x128:bf16)", "B", becomes)
+    scale = "" if becomes else " scale(1x128)"
+    assert parts is not None
+    assert parts.first == f"B_e4m3[n,k]:e4m3{scale} = {value}"
+    assert parts.second == f"C[m,n] = A[m,k] @ B_e4m3[n,k]:e4m3 scale(1x128, {'none' if becomes else '1x128'})"
+
+
+def test_rows_of_words_that_memory_names_are_those_of_the_tensor() -> None:
+    parts = cut_operand("C[m,n] = A[m,k]:bf16 @ B[k/8,idx[n],k%8]:nvfp4", "B", "bf16")
+    assert parts is not None
+    assert parts.first == "B_bf16[B_0,k]:bf16 = B[k/8,B_0,k%8]:e2m1 scale(1x16:ue4m3)"
+    assert parts.second == "C[m,n] = (A[m,k]:bf16 @ B_bf16[idx[n],k]:bf16 * B_scale2[0,0]:f32)"
