@@ -43,6 +43,13 @@ def quantisers(t: Trace, given: Mapping[str, str], forward: Program) -> tuple[St
                 f"quantized_from gives {name}: {shown(element)}", got=shown(element), expected=", ".join(TYPES)
             )
         tensor = operands[name]
+        if tensor.element in ("i4", "u4"):
+            raise ArgumentError(
+                f"{name} is of {tensor.element}, to which no program quantises",
+                got=f"quantized_from={{'{name}': '{element}'}}",
+                expected="an operand of a type that results may have with scales, as e4m3 or e2m1",
+                fix=f"leave {name} out of quantized_from, and pass it as it is stored",
+            )
         if any(set(level.block) != {WHOLE} or level.type != "f32" for level in (tensor.levels or ())[1:]):
             raise ArgumentError(
                 f"{name} has scales of two levels, the second of which is not one f32",

@@ -27,7 +27,7 @@ from scalec.frontend.program import (
     all_reads,
     scale_name,
 )
-from scalec.gradients.expressions import apply, children, number
+from scalec.gradients.expressions import apply, below, children, number
 from scalec.gradients.steps import Part
 
 SUM, PRODUCT, UNARY, MATMUL, POWER, ATOM = range(6)
@@ -234,7 +234,8 @@ def second_level(s: Statement) -> list[Statement]:
     if len(levels) < 2:
         return []
     most = ELEMENT_TYPES[levels[0].type].max * ELEMENT_TYPES[s.tensor.element].max / math.sqrt(s.hadamard or 1)
-    of = max((x for x in all_reads(s.value)), key=lambda x: len(x.dims))  # signs beside it change nothing
+    less = [x for x in below(s.value) if isinstance(x, Subtract)]  # signs beside either change nothing
+    of = less[0] if less else max(all_reads(s.value), key=lambda x: len(x.dims))
     largest = Reduce(s.value.span, frozenset(), "max", apply("abs", of))
     zeros = (affine.constant(0),) * rank
     tensor = Tensor(scale_name(s.tensor.name, 1), s.tensor.span, [None] * rank, "f32")

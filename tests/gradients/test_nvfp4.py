@@ -106,3 +106,16 @@ def test_gradients_are_near_those_of_what_is_not_quantised_and_on_average_those_
 def test_nothing_is_transformed_where_a_recipe_says_so():
     texts = lines("Y[m,n] = X[m,k] @ W[n,k]", wrt="W", quantize=replace(RECIPES["nvfp4"], hadamard=0, stochastic=False))
     assert texts[0].splitlines()[-1] == "dY_m[n,m]:nvfp4 = dY[m,n]"
+
+
+def test_the_second_level_is_that_of_weights_less_their_zero_points():
+    """Of weights that are all 0, with zero points that are not, the largest is no 0."""
+    g = scalec.grad("C[m,n] = A[m,k] @ (B[n,k]:u4 - Z[n,k/128]) scale(none, 1x128:f16)", wrt="A", quantize="nvfp4")
+    text = next(s.text for s in g.steps if "B_n" in s.makes)
+    n, k = 16, 128
+    b, z = np.zeros((n, k), ml_dtypes.uint4), np.full((n, 1), 8, ml_dtypes.uint4)
+    found = _ran(text, {"B": b, "Z": z, "B_scale": np.ones((n, 1), np.float16)}, {}, {})
+    assert found["B_n_scale2"] == np.float32(8) / np.float32(2688)
+    levels = [ROW, Granularity((), "f32", tensor=True)]
+    values = reference.dequantize(found["B_n"], [found["B_n_scale"], found["B_n_scale2"]], "e2m1", levels)
+    assert np.allclose(values, -8)

@@ -111,3 +111,11 @@ def test_a_layer_of_a_checkpoint_trains_what_is_below_it(name: str, as_bytes: bo
     assert a.grad is not None
     assert b.grad is not None
     assert (a.grad.float() - b.grad).norm() < 2e-3 * b.grad.norm()
+
+
+@pytest.mark.parametrize("operand", ["(B[n,k]:u4 - 8)", "(B[n,k]:u4 - Z[n,k/128])", "B[k/8,n,k%8]:i4"])
+def test_no_quantiser_makes_weights_of_4_bits_that_are_integers(operand: str):
+    source = f"C[m,n] = A[m,k] @ {operand} scale(none, 1x128)"
+    with pytest.raises(scalec.ArgumentError, match="to which no program quantises"):
+        scalec.grad(source, quantize="deepseek_v3", quantized_from={"B": "bf16"})
+    assert scalec.grad(source, quantize="deepseek_v3").steps
