@@ -161,23 +161,19 @@ def _half(node: ast.Node) -> _Half | None:
     return _Half(node.operator, node.left, int(node.right.digits), node.span)
 
 
-def in_words(node: ast.Tensor) -> bool:
-    """Whether an operand of PACKED_BITS is in words, or in an order of its own."""
-    if node.indices and not isinstance(node.indices[-1], ast.IndexName):
-        return True
-    halves = [_half(x) for x in (node.indices[-3:] if len(node.indices) > 2 else ())]
-    return bool(halves) and halves[0] is not None and halves[2] is not None and halves[0].of.text == halves[2].of.text
-
-
 def in_rows(node: ast.Tensor) -> tuple[ast.Node, ...]:
-    """The indices that an operand would have in rows, in order."""
-    if not in_words(node):
-        return node.indices
-    *outer, last = node.indices
-    names = [x for x in ast.walk(last) if isinstance(x, ast.IndexName)]
-    if len(outer) > 1 and (above := _half(outer[-2])) is not None and above.of.text == names[0].text:
-        outer = [*outer[:-2], outer[-1]]
-    return (*outer, names[0])
+    """The indices that a tensor of PACKED_BITS would have in rows, in order; those of another tensor as they are."""
+    element, indices = _element(node, None), node.indices
+    if element is None or ELEMENT_TYPES[element].bits != PACKED_BITS or not indices:
+        return indices
+    above, within = (_half(indices[-3]), _half(indices[-1])) if len(indices) > 2 else (None, None)
+    if above is not None and within is not None and above.of.text == within.of.text:
+        return (*indices[:-3], indices[-2], within.of) if above.number == within.number == PER_WORD else indices
+    parts = [*ast.walk(indices[-1])]
+    names = {x.text: x for x in parts if isinstance(x, ast.IndexName)}
+    of_one = len(names) == 1 and not any(isinstance(x, ast.IndexRead | ast.IndexSize) for x in parts)
+    ordered = {"/", "%"} <= {x.operator for x in parts if isinstance(x, ast.IndexBinary)}
+    return (*indices[:-1], *names.values()) if of_one and ordered else indices
 
 
 def _wanted(source: Source, node: ast.Tensor, k: str, each: int) -> str:

@@ -161,7 +161,6 @@ test_refused = refusals(
         (f"C[m,n] = A[m,k]:bf16 @ B[n, {AT8}]:i4", f"or at {AT16}, as bf16 is multiplied", {"k": 256}),
         (f"C[m,n] = A[m,k]:bf16 @ B[n, {AT16}]:i4", "k is of unknown size"),
         (f"C[m,n] = A[m,k]:bf16 @ B[n, {AT16}]:i4", "k = 192", {"k": 192}),
-        (f"C[m,n] = A[m,k]:bf16 @ quantize(B[n, {AT16}]:nvfp4, e4m3, 1x128)", "it is computed", {"k": 128}),
         (f"C[m,n] = A[m, {AT8}]:i4 @ B[n, {AT8}]:i4", "B is, too", {"k": 128}),
         (f"C[m,n] = A[idx[m],k]:bf16 @ B[n, {AT16}]:i4", "rows of A one by one, 64 of k at a time", {"k": 128}),
         (f"C[m,n] = (A[m,k] * w[k]) @ B[n, {AT16}]:i4", "A is computed, turned or less", {"k": 128}),

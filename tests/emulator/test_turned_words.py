@@ -241,7 +241,6 @@ test_refused = refusals(
         ("C[m,n] = A[m,k] @ B[k, n/8*8 + n%2*4 + n%8/4]:u4", "has a computed index"),
         (f"C[m,n] = A[m,k] @ B[k, {AT}]:e4m3", "has a computed index"),
         ("C[m,n] = A[m,k] @ relu(B[k,n]:i4):bf16", "is contiguous along n"),
-        (f"C[m,n] = A[m,k] @ quantize(B[k, {AT}]:i4, e4m3, 128x1) scale(none, 64x1)", "is contiguous along n"),
         ("C[m,n] = A[m,k] @ B[k,idx[n]]:i4", "idx[n]"),
         ("C[m,n] = A[m,k] @ B[idx[k],n]:i4", "is read through memory along k"),
         ("C[m,n] = A[m,k] @ B[k,t[n/8],n%8]:i4", "has pages of n"),

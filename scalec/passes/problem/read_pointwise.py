@@ -422,7 +422,8 @@ class PointwiseReader(PointwiseChecks, EpilogueReader):
             order = Order.of_places([held.index(i) for i in range(len(held))])
             if order is None:
                 fix = f"pass {name} in order along its last index, or in AWQ's"
-                raise self.refused(f"{name} in an order that is no exchange of an index's bits", value, "others", fix)
+                expected = "an order in which each bit of the index has a place of its own, as n/8*8 + n%2*4 + n%8/2"
+                raise self.refused(f"{name} in an order that is no exchange of an index's bits", value, expected, fix)
         scalar = not isinstance(value.type, ir.RankedTensorType)
         return Read(name, index, element, (), view, scalar, words=layout == WORDS, order=order)
 
