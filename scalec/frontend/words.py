@@ -163,17 +163,17 @@ def _half(node: ast.Node) -> _Half | None:
 
 def in_rows(node: ast.Tensor) -> tuple[ast.Node, ...]:
     """The indices that a tensor of PACKED_BITS would have in rows, in order; those of another tensor as they are."""
-    element, indices = _element(node, None), node.indices
+    element, indices = _element(node, None), [*node.indices]
     if element is None or ELEMENT_TYPES[element].bits != PACKED_BITS or not indices:
-        return indices
+        return node.indices
     above, within = (_half(indices[-3]), _half(indices[-1])) if len(indices) > 2 else (None, None)
     if above is not None and within is not None and above.of.text == within.of.text:
-        return (*indices[:-3], indices[-2], within.of) if above.number == within.number == PER_WORD else indices
+        return (*indices[:-3], indices[-2], within.of) if above.number == within.number == PER_WORD else node.indices
     parts = [*ast.walk(indices[-1])]
     names = {x.text: x for x in parts if isinstance(x, ast.IndexName)}
     of_one = len(names) == 1 and not any(isinstance(x, ast.IndexRead | ast.IndexSize) for x in parts)
     ordered = {"/", "%"} <= {x.operator for x in parts if isinstance(x, ast.IndexBinary)}
-    return (*indices[:-1], *names.values()) if of_one and ordered else indices
+    return (*indices[:-1], *names.values()) if of_one and ordered else node.indices
 
 
 def _wanted(source: Source, node: ast.Tensor, k: str, each: int) -> str:
