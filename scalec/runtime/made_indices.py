@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from scalec.frontend import affine
-from scalec.gradients.steps import SIGNS, MadeIndex
+from scalec.gradients.steps import SIGNS, MadeIndex, Points
 from scalec.layouts import inverse, offsets_of, places
 
 
@@ -29,7 +29,7 @@ def made(
         return torch.randint(-(2**31), 2**31, (index.block,), device=device).int()
     rows, (tensor, axis) = shapes[index.of][index.axis], index.along
     if index.points is not None:
-        return _at_points(index, known, shapes, most, device)
+        return _at_points(index, index.points, known, shapes, most, device)
     if index.kind == "signs":
         signs = torch.tensor(SIGNS, dtype=torch.bfloat16, device=device)
         return signs.repeat(-(-rows // len(SIGNS)))[:rows]
@@ -44,6 +44,7 @@ def made(
 
 def _at_points(
     index: MadeIndex,
+    p: Points,
     known: Mapping[str, Any],
     shapes: Mapping[str, tuple[int, ...]],
     most: Mapping[str, int],
@@ -52,8 +53,6 @@ def _at_points(
     """Of all points, in their order, the element that each reads; and from there back."""
     import torch
 
-    p = index.points
-    assert p is not None
     sizes = {d: shapes[tensor][axis] for d, (tensor, axis) in zip(p.dims, p.along, strict=True)}
     rows, counts = [shapes[index.of][a] for a in p.axes], [sizes[d] for d in p.own]
     along = {d: torch.arange(sizes[d], device=device).reshape([-1 if x == d else 1 for x in p.own]) for d in p.own}

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
+import scalec
 from scalec.reference.packing import numpy_dtype
-from tests.emulator.pointwise import bits_are_equal, fault_is_found
+from tests.emulator.pointwise import TARGETS, bits_are_equal, fault_is_found
 
 AWQ = "n/8*8 + n%2*4 + n%8/2"
 PAIRS = "k/128*128 + k%8/2*32 + k%128/32*8 + k%2*4 + k%32/8"
@@ -79,3 +81,17 @@ def test_a_fault_is_found() -> None:
     ):
         source, dims, fixed = next(row for row in WEIGHTS if part in row[0])
         fault_is_found(source, dims, fixed, old, new, change=all_codes)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("begin", [2, 4, 1])
+@pytest.mark.parametrize("result", ["f32", "bf16"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_words_begin_at_any_byte(target: str, result: str, begin: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that have less than a word of a row load whole ones, where rows begin at a multiple of these."""
+    monkeypatch.setenv("SCALEC_DEVICE", "emulator")
+    kernel: Any = scalec.compile(f"W[k,n]:{result} = B[k,{AWQ}]:i4", target)
+    stored = np.random.default_rng(0).integers(0, 256, (5, 32), dtype=np.uint8)[:, begin : begin + 12]
+    codes = np.stack([stored & 15, stored >> 4], -1).reshape(5, 3, 8).astype(np.int32)
+    wanted = ((codes ^ 8) - 8)[..., [j % 2 * 4 + j // 2 for j in range(8)]].reshape(5, 24)
+    assert np.array_equal(kernel(stored).astype(np.float32), wanted)

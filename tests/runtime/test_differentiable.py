@@ -212,10 +212,8 @@ def close(got: list[Any], wanted: list[Any], limit: float = 8e-3) -> None:
         assert float((g.double() - w).abs().max() / w.abs().max()) < 2 * limit
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_gradients_are_those_of_autograd_in_float64(name: str):
-    case = CASES[name]
-    layer = scalec.differentiable(case.source, "sm_90a", **case.options)
+def against_autograd(case: Case, target: str = "sm_90a", limit: float = 8e-3) -> None:
+    layer = scalec.differentiable(case.source, target, **case.options)
     values = made(case)
     leaves = [v for v in values if isinstance(v, torch.Tensor) and v.requires_grad]
     exact = [v.detach().double().requires_grad_() if any(v is x for x in leaves) else v for v in values]
@@ -226,7 +224,13 @@ def test_gradients_are_those_of_autograd_in_float64(name: str):
     close(
         gradients(results, leaves),
         gradients(wanted, [e for e in exact if isinstance(e, torch.Tensor) and e.requires_grad]),
+        limit,
     )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_autograd_in_float64(name: str):
+    against_autograd(CASES[name])
 
 
 def _left_out(made: Any, index: list[int], block: int = 1) -> Any:

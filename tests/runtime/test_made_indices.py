@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import scalec  # noqa: E402
-from tests.runtime.test_differentiable import Case, close, gradients, made  # noqa: E402
+from tests.runtime.test_differentiable import Case, against_autograd, gradients, made  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("ptx_alone", "on_the_emulator")
 
@@ -68,12 +68,7 @@ CASES = {
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_autograd_in_float64(name: str, target: str):
-    case = CASES[name]
-    layer = scalec.differentiable(case.source, target, **case.options)
-    values = made(case)
-    exact = [v.detach().double().requires_grad_() if v.is_floating_point() else v for v in values]
-    leaves, exact_leaves = ([v for v in x if v.requires_grad] for x in (values, exact))
-    close(gradients(layer(*values), leaves), gradients(case.same(*exact), exact_leaves), 1.2e-2)
+    against_autograd(CASES[name], target, 1.2e-2)
 
 
 @pytest.mark.thorough

@@ -74,19 +74,19 @@ class Columns(Tensors):
     def aligned(self) -> ir.Value:
         """Whether every tensor that is read or written along the columns has rows that vectors can begin in, an i1."""
         p, every = self.p, self.e.i1(1)
-        found = {x.name: (x.argument_index, x.element, len(x.coords)) for x in p.every if p.along(x)}
-        for name, (index, element, rank) in found.items():
-            source = self.pointer(name, index, max(1, element.bits // 8))
-            every = self.also(every, source, name, element, rank)
+        for x in {x.name: x for x in p.every if p.along(x)}.values():
+            source = self.pointer(x.name, x.argument_index, max(1, x.element.bits // 8))
+            every = self.also(every, source, x.name, x.element, len(x.stored), len(x.permuted))
         for o in p.outputs:
             if not p.is_row(o) and not p.is_turned(o):
                 every = self.also(every, self.target(o), o.name, o.element, len(o.coords))
         return every
 
-    def also(self, every: ir.Value, source: ir.Value, name: str, element: Any, rank: int) -> ir.Value:
-        """`every`, and whether one tensor of so many indices has such rows."""
+    def also(self, every: ir.Value, source: ir.Value, name: str, element: Any, rank: int, word: int = 0) -> ir.Value:
+        """`every`, and whether one tensor of so many indices has such rows; where elements lie in another order in
+        words of so many, whole ones are loaded."""
         strides = [self.stride(name, axis) for axis in range(rank - 1)]
-        size = element.accessed(self.together(element, self.spread.vector))
+        size = element.accessed(self.together(element, max(self.spread.vector, word)))
         one = self.e.op("tile.aligned", [ir.IntegerType.get_signless(1)], [source, strides], bytes=size).result
         return self.e.arith("arith.andi", every, one)
 
